@@ -1,0 +1,24 @@
+package broken
+
+// Rule names a rule of the protocol that a negative control breaks.
+type Rule string
+
+// The rules, each with the checker that must notice.
+const (
+	CommitBeforePublish     Rule = "commit-before-publish"        // duplicates
+	NoCommitOnRecovery      Rule = "no-commit-on-recovery"        // missing
+	FenceBeforeCommit       Rule = "fence-before-commit"          // missing
+	MarkerOmitted           Rule = "marker-omitted"               // declared loss of what is there
+	MarkerNotRead           Rule = "marker-not-read"              // declared loss of what is there
+	NoHeal                  Rule = "no-heal"                      // pinned last stable offset
+	NoClean                 Rule = "no-clean"                     // resurrected rows
+	ForeignBaseReused       Rule = "foreign-base-reused"          // wrong counts
+	OffsetsAfterBarrier     Rule = "offsets-after-barrier"        // missing
+	AlignmentSkipped        Rule = "alignment-skipped"            // wrong counts
+	FlushErrorsIgnored      Rule = "flush-errors-ignored"         // missing
+	AbortedDeltaDropped     Rule = "aborted-delta-dropped"        // wrong counts
+	AbortedCommitUnlisted   Rule = "aborted-committable-unlisted" // missing
+	FinishErrorTolerated    Rule = "finish-error-tolerated"       // missing
+	EpochBeforeAcknowledged Rule = "epoch-before-acknowledged"    // order
+	PublishWithoutLog       Rule = "publish-without-log"          // two owners
+)

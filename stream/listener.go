@@ -1,0 +1,116 @@
+package stream
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Listener is told what the engine does. Every field may be nil, and a nil
+// *Listener is silent. Calls come from engine goroutines, are made once per
+// checkpoint, recovery step or batch, never per record, and must return at once.
+type Listener struct {
+	// Step is called at every numbered step of the journeys (R1, B4, V5...; see
+	// ARCHITECTURE.md). id is NoCheckpoint where no checkpoint is concerned.
+	Step func(step string, task TaskID, id CheckpointID)
+	// Checkpoint is called when a checkpoint is triggered, published, aborted,
+	// or its commits are confirmed.
+	Checkpoint func(CheckpointEvent)
+	// Commit is called for each commit that came to an end.
+	Commit func(CommitEvent)
+	// Job is called when the job changes its phase.
+	Job func(JobEvent)
+	// Task is called when a subtask is opened, with its counters.
+	Task func(id TaskID, kind string, c *Counters)
+}
+
+// CheckpointEvent is one turn in the life of a checkpoint.
+type CheckpointEvent struct {
+	ID    CheckpointID
+	Kind  BarrierKind
+	Phase string // triggered | published | aborted | confirmed
+	At    time.Time
+	// Duration is the time since the trigger; Alignment the longest alignment of
+	// a subtask; Sync the longest quick part.
+	Duration, Alignment, Sync time.Duration
+	// Delta is what this checkpoint wrote, Size what a restore would read, bytes.
+	Delta, Size int64
+	// Reason is why it was aborted: one of checkpoint.Reason; Err the cause.
+	Reason string
+	Err    error
+}
+
+// CommitEvent is the end of one commit of one committable.
+type CommitEvent struct {
+	Task    TaskID
+	ID      CheckpointID
+	Outcome string // committed | already_committed | transient | not_visible | lost | unknown
+	// Recovery says that it was committed on behalf of an earlier attempt;
+	// Healed that markers the broker had skipped were written; ByMarker that
+	// only the marker told.
+	Recovery, Healed, ByMarker bool
+	Rows                       int64
+	Duration                   time.Duration
+}
+
+// JobEvent is a change of the job's phase.
+type JobEvent struct {
+	Phase   string // restoring | running | draining | restarting | failed | stopped | fenced
+	Attempt Attempt
+	// Restored is the checkpoint the attempt began from.
+	Restored CheckpointID
+	Err      error
+	At       time.Time
+}
+
+// Did calls Step if anybody listens.
+func (l *Listener) Did(step string, task TaskID, id CheckpointID) {
+	if l != nil && l.Step != nil {
+		l.Step(step, task, id)
+	}
+}
+
+// OnCheckpoint calls Checkpoint if anybody listens.
+func (l *Listener) OnCheckpoint(e CheckpointEvent) {
+	if l != nil && l.Checkpoint != nil {
+		l.Checkpoint(e)
+	}
+}
+
+// OnCommit calls Commit if anybody listens.
+func (l *Listener) OnCommit(e CommitEvent) {
+	if l != nil && l.Commit != nil {
+		l.Commit(e)
+	}
+}
+
+// OnJob calls Job if anybody listens.
+func (l *Listener) OnJob(e JobEvent) {
+	if l != nil && l.Job != nil {
+		l.Job(e)
+	}
+}
+
+// OnTask calls Task if anybody listens.
+func (l *Listener) OnTask(id TaskID, kind string, c *Counters) {
+	if l != nil && l.Task != nil {
+		l.Task(id, kind, c)
+	}
+}
+
+// Counters are the running numbers of one subtask. Its goroutine adds to them
+// once per batch; readers load them from telemetry callbacks.
+type Counters struct {
+	RecordsIn, RecordsOut, BytesIn, BytesOut atomic.Int64
+	Errors, Skipped, Rejected                atomic.Int64
+	// BusyNanos, BlockedNanos (back-pressured) and IdleNanos sum to the time
+	// since the task started.
+	BusyNanos, BlockedNanos, IdleNanos atomic.Int64
+	// Queue is the number of batches that wait in the task's inbox.
+	Queue atomic.Int64
+	// StateKeys and StateBytes describe the keyed cache; Spilled counts entries
+	// that left it for the base tier.
+	StateKeys, StateBytes, Spilled atomic.Int64
+	// Uncommitted is the number of rows that readers cannot see yet.
+	Uncommitted atomic.Int64
+	Watermark   atomic.Int64
+}
