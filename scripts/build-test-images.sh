@@ -21,6 +21,7 @@ new_root() {
   local root=$1 dir tool path
   mkdir -p "$root"/usr/{bin,sbin,lib,lib64,share} "$root"/{etc,tmp,proc,sys,dev,run,root,var/lib}
   for dir in bin sbin lib lib64; do ln -s "usr/$dir" "$root/$dir"; done
+  ln -s /run "$root/var/run"
   chmod 1777 "$root/tmp"
   printf '%s\n' root:x:0:0::/root:/bin/sh postgres:x:999:999::/var/lib/postgresql:/bin/sh >"$root/etc/passwd"
   printf '%s\n' root:x:0: postgres:x:999: >"$root/etc/group"

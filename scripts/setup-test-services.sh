@@ -92,15 +92,17 @@ bake() {
   local inputs dir=$cache/bake.$$ port control
   inputs=$({ cat "$kafka_entrypoint" && java -version && ls -l --time-style=+%s "$kafka_libs"; } 2>&1 | sha256sum | cut -c1-16)
   if [ "$(cat "$kafka_baked/inputs" 2>/dev/null)" != "$inputs" ]; then
-    rm -rf "$kafka_baked"
+    rm -rf "$kafka_baked.new"
     mkdir -p "$dir"
     port=$(free_port) control=$(free_port)
     printf '%s\n' "listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$control" \
       "advertised.listeners=PLAINTEXT://127.0.0.1:$port" "controller.quorum.voters=1@127.0.0.1:$control" >"$dir/extra.properties"
-    if KAFKA_DIR=$dir KAFKA_LIBS=$kafka_libs KAFKA_BAKED=$kafka_baked "$kafka_entrypoint" bake; then
-      echo "$inputs" >"$kafka_baked/inputs"
+    if KAFKA_DIR=$dir KAFKA_LIBS=$kafka_libs KAFKA_BAKED=$kafka_baked.new "$kafka_entrypoint" bake; then
+      echo "$inputs" >"$kafka_baked.new/inputs"
+      rm -rf "$kafka_baked" # tests of another checkout may run: replace it in one step
+      mv "$kafka_baked.new" "$kafka_baked"
     else
-      rm -rf "$kafka_baked" "$dir"
+      rm -rf "$kafka_baked.new" "$dir"
       say "no class archive: brokers will start more slowly"
     fi
   fi

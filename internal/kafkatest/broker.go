@@ -33,7 +33,7 @@ func Start(t testing.TB, cfg Config) *Broker {
 	}
 	b := &Broker{Server: s}
 	t.Cleanup(func() {
-		showLog(t, s)
+		testservice.ShowLog(t, s)
 		if err := s.Stop(); err != nil {
 			t.Errorf("stop the broker: %v", err)
 		}
@@ -48,12 +48,6 @@ func unavailable(t testing.TB, err error) {
 		testservice.Skip(t, Tier, "%v", missing)
 	}
 	t.Fatalf("start a broker: %v", err)
-}
-
-func showLog(t testing.TB, s *Server) {
-	if t.Failed() {
-		t.Logf("the broker's log:\n%s", s.Log())
-	}
 }
 
 // patience bounds one call on a broker that is well.
