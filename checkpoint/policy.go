@@ -129,6 +129,9 @@ func (p Policy) Problems() (errs []error) {
 	if p.MaxConcurrent < 1 {
 		bad("max_concurrent", "max_concurrent %d must be at least 1", p.MaxConcurrent)
 	}
+	if p.MaxConcurrent > 1 && p.Mode != ExactlyOnce {
+		bad("max_concurrent", "max_concurrent %d needs mode exactly_once: without alignment a barrier can overtake an earlier one", p.MaxConcurrent)
+	}
 	if p.MaxConcurrent > 1 && p.MinPause > 0 {
 		bad("max_concurrent", "max_concurrent %d and min_pause %v exclude each other", p.MaxConcurrent, p.MinPause)
 	}

@@ -32,7 +32,9 @@ type Output interface {
 }
 
 // Writer is phase one of a sink on one subtask. All calls come from the task
-// goroutine, except those of the Pendings it returns.
+// goroutine, except those of the Pendings it returns, and Published and Resolved:
+// these come from the ledger at any time, even while a Write waits for them, and
+// must return at once.
 type Writer interface {
 	// Open gets the writer state of the restored checkpoint.
 	Open(ctx context.Context, env stream.Env, restored []state.Handle) error
@@ -164,7 +166,8 @@ type Committer interface {
 	// while they cannot have expired since (I10).
 	Probe(ctx context.Context, cs []checkpoint.Committable, published time.Time) ([]Probed, error)
 	// Marker returns the newest committed checkpoint of a lane, in this lineage,
-	// and refuses (RestoreRefused) a marker of another lineage (I12).
+	// NoCheckpoint for none, and refuses (RestoreRefused) a marker of another
+	// lineage (I12). It only reads.
 	Marker(ctx context.Context, subtask int) (stream.CheckpointID, error)
 	// Commit commits, verifies and heals. It refuses a committable that p does
 	// not cover. Errors other than those a Result can say end the attempt.

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -113,3 +114,8 @@ type TaskID struct {
 
 // String returns "uid/subtask".
 func (t TaskID) String() string { return string(t.UID) + "/" + strconv.Itoa(t.Subtask) }
+
+// CompareTasks orders by UID, then by subtask.
+func CompareTasks(a, b TaskID) int {
+	return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Subtask, b.Subtask))
+}

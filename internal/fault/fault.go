@@ -7,7 +7,7 @@
 //
 //	point:nth:action[,point:nth:action...]
 //
-// where nth counts the passes from 1 and action is kill (SIGKILL to the own
+// where nth counts the passes from 1, "every3" means each third, and action is kill (SIGKILL to the own
 // process), stop (SIGSTOP), panic, error (the point's Err returns it) or
 // delay=DURATION. A point may end in '*' to match every point with the prefix.
 package fault
@@ -30,6 +30,7 @@ var ErrInjected = errors.New("injected fault")
 type step struct {
 	point, action string
 	nth           int64
+	every         bool
 	delay         time.Duration
 	passes        atomic.Int64
 }
@@ -39,6 +40,10 @@ func (s *step) matches(name string) bool {
 		return strings.HasPrefix(name, p)
 	}
 	return s.point == name
+}
+
+func (s *step) due(pass int64) bool {
+	return pass == s.nth || s.every && pass%s.nth == 0
 }
 
 type plan struct {
@@ -102,11 +107,12 @@ func parse(spec string) (*plan, error) {
 		if len(f) != 3 {
 			return nil, fmt.Errorf("%q is not of the form point:nth:action", part)
 		}
-		nth, err := strconv.ParseInt(f[1], 10, 64)
+		count, every := strings.CutPrefix(f[1], "every")
+		nth, err := strconv.ParseInt(count, 10, 64)
 		if err != nil || nth < 1 {
-			return nil, fmt.Errorf("%q: nth must be a number from 1", part)
+			return nil, fmt.Errorf("%q: nth must be a number from 1, or every and such a number", part)
 		}
-		s := &step{point: f[0], nth: nth, action: f[2]}
+		s := &step{point: f[0], nth: nth, every: every, action: f[2]}
 		if d, ok := strings.CutPrefix(s.action, "delay="); ok {
 			if s.delay, err = time.ParseDuration(d); err != nil {
 				return nil, fmt.Errorf("%q: %w", part, err)
@@ -144,7 +150,7 @@ func (p *plan) pass(name string) error {
 		p.seen(name)
 	}
 	for _, s := range p.steps {
-		if s.matches(name) && s.passes.Add(1) == s.nth {
+		if s.matches(name) && s.due(s.passes.Add(1)) {
 			if err := s.act(name); err != nil {
 				return err
 			}
