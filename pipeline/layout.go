@@ -1,0 +1,105 @@
+package pipeline
+
+import "etl/stream"
+
+// taskSpec is a chain of components that run in one task, for each subtask.
+type taskSpec struct {
+	head        *Node
+	parallelism int
+	nodes       []*Node     // in the order in which inputs come before users
+	inputs      []*edgeSpec // empty for a source
+	chained     map[stream.UID][]Input
+}
+
+// edgeSpec is an exchange between two tasks.
+type edgeSpec struct {
+	from, to *taskSpec
+	node     *Node // the component in from whose output it takes
+	user     *Node // the head of to
+	input    Input
+	port     stream.Port
+}
+
+// name of an edge in metadata and messages.
+func (e *edgeSpec) name() string {
+	n := string(e.node.UID) + "->" + string(e.user.UID)
+	if e.input.Tag != "" {
+		n = string(e.node.UID) + ":" + string(e.input.Tag) + "->" + string(e.user.UID)
+	}
+	return n
+}
+
+// forward reports whether each subtask sends to the one with its own number.
+func (e *edgeSpec) forward() bool {
+	return e.input.Key == nil && e.from.parallelism == e.to.parallelism
+}
+
+// senders returns how many inputs the edge gives each subtask of its target.
+func (e *edgeSpec) senders() int {
+	if e.forward() {
+		return 1
+	}
+	return e.from.parallelism
+}
+
+// layout is the plan of a graph: tasks and the exchanges between them.
+type layout struct {
+	tasks []*taskSpec
+	edges []*edgeSpec
+	task  map[stream.UID]*taskSpec // of each component
+}
+
+// newLayout chains what can be chained.
+func newLayout(g *Graph) (*layout, error) {
+	nodes, err := g.sorted()
+	if err != nil {
+		return nil, err
+	}
+	l := &layout{task: map[stream.UID]*taskSpec{}}
+	for _, n := range nodes {
+		if t := l.chain(g, n); t != nil {
+			t.nodes = append(t.nodes, n)
+			t.chained[n.UID] = n.Inputs
+			l.task[n.UID] = t
+			continue
+		}
+		t := &taskSpec{head: n, parallelism: g.parallelism(n), nodes: []*Node{n}, chained: map[stream.UID][]Input{}}
+		l.task[n.UID] = t
+		l.tasks = append(l.tasks, t)
+		for i, in := range n.Inputs {
+			e := &edgeSpec{from: l.task[in.From], to: t, node: g.Node(in.From), user: n, input: in, port: stream.Port(i)}
+			t.inputs, l.edges = append(t.inputs, e), append(l.edges, e)
+		}
+	}
+	return l, nil
+}
+
+// chain returns the task that n joins, nil when it needs its own: it joins the
+// task of its only input if every record would stay in the subtask it is in.
+func (l *layout) chain(g *Graph, n *Node) *taskSpec {
+	if len(n.Inputs) != 1 {
+		return nil
+	}
+	in := n.Inputs[0]
+	t := l.task[in.From]
+	if t == nil || t.parallelism != g.parallelism(n) {
+		return nil
+	}
+	if in.Key != nil && t.parallelism > 1 {
+		return nil
+	}
+	return t
+}
+
+// inputs returns the number of inputs of each subtask of t.
+func (t *taskSpec) inputCount() (n int) {
+	for _, e := range t.inputs {
+		n += e.senders()
+	}
+	return n
+}
+
+// id returns the name of a subtask of the task.
+func (t *taskSpec) id(subtask int) stream.TaskID {
+	return stream.TaskID{UID: t.head.UID, Subtask: subtask}
+}
