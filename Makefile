@@ -1,0 +1,45 @@
+# etl: what one does here. "make help" prints the targets with a comment of two hashes.
+
+TIERS ?=
+BENCH ?=
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | sed 's/:.*## /\t/' | expand -t 12
+
+.PHONY: demo
+demo: ## records flow, the worker is killed, an independent recount: exactly once
+	@go run ./cmd/etl demo
+
+.PHONY: test
+test: setup ## all tiers of tests, real Kafka and PostgreSQL included (TIERS="unit lint" for some)
+	@go run ./internal/testrun $(TIERS)
+
+.PHONY: torture
+torture: setup ## the kill harness and the simulation in full; ETL_TORTURE_BUDGET=8m bounds it
+	@go run ./internal/testrun torture
+
+.PHONY: bench
+bench: setup ## the benchmarks, each beside its floor (BENCH="-short ...")
+	@go run ./bench $(BENCH)
+
+.PHONY: lint
+lint: ## format, vet, staticcheck and the house rules (internal/lint)
+	@scripts/lint.sh
+
+.PHONY: fmt
+fmt: ## format the Go files
+	@gofmt -l -w .
+
+.PHONY: build
+build: ## the binary, into bin/etl
+	@CGO_ENABLED=0 go build -trimpath -o bin/etl ./cmd/etl
+
+.PHONY: setup
+setup: ## install what the tests on real servers need; a second once it is there
+	@scripts/setup-test-services.sh
+
+.PHONY: clean
+clean: ## remove what was built, stop the tests' Docker engine
+	@rm -rf bin dist
+	@scripts/dockerd.sh stop

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestKindFollowsFromWhatIsLinked(t *testing.T) {
+	for _, c := range []struct {
+		pkg, want string
+		links     []string
+	}{
+		{"etl/stream", "unit", []string{"fmt"}},
+		{"etl/checkpoint", "scenarios", []string{"github.com/cockroachdb/datadriven"}},
+		{"etl/demo", "kfake", []string{"github.com/cockroachdb/datadriven", "github.com/twmb/franz-go/pkg/kfake"}},
+		{"etl/sink/kafkatxn", "real", []string{"github.com/twmb/franz-go/pkg/kfake", "etl/internal/kafkatest [etl/sink/kafkatxn.test]"}},
+		{"etl/internal/simtest", "simulation", []string{"github.com/twmb/franz-go/pkg/kfake"}},
+		{"etl/internal/kafkatest", "services", []string{"fmt"}},
+		{"etl/integration/torture", "torture", []string{"etl/internal/kafkatest"}},
+		{"etl/integration", "promises", []string{"etl/internal/kafkatest"}},
+	} {
+		if got := kindOf(c.pkg, c.links); got != c.want {
+			t.Errorf("%s is %q, want %q", c.pkg, got, c.want)
+		}
+	}
+}
+
+// Every kind is run by a tier of the group "test", except those that are run elsewhere.
+func TestEveryKindIsRun(t *testing.T) {
+	elsewhere := map[string]bool{"lint": true, "bench": true} // scripts/lint.sh; make bench
+	for _, k := range kinds {
+		found := elsewhere[k.name]
+		for _, tier := range tiers {
+			for _, name := range tier.kinds {
+				found = found || tier.group == "test" && name == k.name
+			}
+		}
+		if !found {
+			t.Errorf("no tier runs the packages of kind %q", k.name)
+		}
+	}
+}
+
+func TestSilenceIsNoPass(t *testing.T) {
+	pass := `{"Action":"pass","Package":"etl/x","Test":"TestX"}` + "\n"
+	skip := `{"Action":"output","Package":"etl/x","Test":"TestY","Output":"TIER SKIPPED real-kafka: no java\n"}` + "\n" +
+		`{"Action":"skip","Package":"etl/x","Test":"TestY"}` + "\n"
+	sub := `{"Action":"fail","Package":"etl/x","Test":"TestX/sub"}` + "\n"
+	for _, c := range []struct{ name, events, want string }{
+		{"a pass", pass, "ran"},
+		{"nothing", "", "SKIPPED"},
+		{"only subtests", sub, "SKIPPED"},
+		{"a server was missing", pass + skip, "SKIPPED"},
+	} {
+		r := result{}
+		r.read(strings.NewReader(c.events))
+		r.outcome = "ran"
+		if r.judge(); r.outcome != c.want {
+			t.Errorf("%s: %s, want %s", c.name, r.outcome, c.want)
+		}
+	}
+}

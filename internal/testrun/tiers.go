@@ -1,0 +1,65 @@
+package main
+
+// kind is a set of packages. Markers are import paths: a package whose tests
+// link one of them, directly or not, is of this kind. Below is a folder, which
+// decides first. The first kind that fits counts.
+type kind struct {
+	name    string
+	below   string
+	markers []string
+}
+
+var kinds = []kind{
+	{name: "lint", below: "etl/internal/lint"},
+	{name: "torture", below: "etl/integration/torture"},
+	{name: "promises", below: "etl/integration"},
+	{name: "bench", below: "etl/bench"},
+	{name: "services", below: "etl/internal/testservice"},
+	{name: "services", below: "etl/internal/kafkatest"},
+	{name: "services", below: "etl/internal/pgtest"},
+	{name: "real", markers: []string{"etl/internal/kafkatest", "etl/internal/pgtest"}},
+	{name: "simulation", markers: []string{"etl/internal/simtest"}},
+	{name: "kfake", markers: []string{"github.com/twmb/franz-go/pkg/kfake"}},
+	{name: "scenarios", markers: []string{"github.com/cockroachdb/datadriven"}},
+	{name: "unit"}, // all others
+}
+
+// tier is one row of the table that a run prints.
+type tier struct {
+	name    string
+	about   string
+	group   string   // "test" or "torture"
+	kinds   []string // whose packages it runs
+	command []string // instead of packages: a program that judges by its exit code
+	flags   []string // for go test
+	env     []string
+}
+
+// Real servers are required in a run of the tiers, and two packages must not
+// start them at once on a small machine. The caps are exact, so that append copies.
+var (
+	real     = []string{"ETL_REQUIRE_REAL=1"}
+	oneByOne = []string{"-p=1", "-count=1"}
+)
+
+// tiers in the order they run: what fails quickly comes first.
+var tiers = []tier{
+	{name: "lint", group: "test", about: "format, vet, staticcheck, the house rules", command: []string{"scripts/lint.sh"}},
+	{name: "unit", group: "test", about: "pure packages, model tests, seeds of the fuzzers", kinds: []string{"unit"}},
+	{name: "scenarios", group: "test", about: "coordinator, aligner, log as stories", kinds: []string{"scenarios"}},
+	{name: "kfake", group: "test", about: "adapters and commands on the in-process broker", kinds: []string{"kfake"}},
+	{name: "simulation", group: "test", about: "the whole engine in virtual time, many seeds", kinds: []string{"simulation"}},
+	{name: "real-process", group: "test", about: "adapters on real Kafka and PostgreSQL, run as plain processes",
+		kinds: []string{"services", "real"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=process")},
+	{name: "real-containers", group: "test", about: "the test services again, on testcontainers",
+		kinds: []string{"services"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=container")},
+	{name: "promises", group: "test", about: "one file per promise, on testcontainers where an engine answers",
+		kinds: []string{"promises"}, flags: oneByOne, env: real},
+	{name: "kills-short", group: "test", about: "the kill harness, few kills",
+		kinds: []string{"torture"}, flags: append(oneByOne, "-short"), env: real},
+
+	{name: "kills", group: "torture", about: "the kill harness, full counts, bounded by ETL_TORTURE_BUDGET",
+		kinds: []string{"torture"}, flags: append(oneByOne, "-timeout=0"), env: real},
+	{name: "simulation-long", group: "torture", about: "the whole engine in virtual time, thousands of seeds",
+		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=1"}},
+}
