@@ -1,0 +1,140 @@
+package kafkaconn
+
+import (
+	"log/slog"
+	"net"
+	"strings"
+
+	"etl/stream"
+)
+
+// Config describes a Kafka cluster and how to reach it. The zero value of a field
+// means its default.
+type Config struct {
+	// SeedBrokers are the first brokers to ask, "host:port". At least one.
+	SeedBrokers []string
+	// TLS encrypts connections; nil means plaintext.
+	TLS *TLS
+	// SASL authenticates; nil means no authentication, or by TLS certificate.
+	SASL *SASL
+	// ClientID is the name brokers show in logs and quotas; default "etl".
+	ClientID string
+	// Dial opens connections; default the system's network.
+	Dial stream.Dialer
+	// Log takes what the client does in the background; default none. What a
+	// caller can act on is returned as an error instead.
+	Log *slog.Logger
+}
+
+// TLS says how connections are encrypted. TLS 1.2 is the oldest version used.
+type TLS struct {
+	// CAFile holds PEM certificates to trust instead of the system's.
+	CAFile string
+	// CertFile and KeyFile hold the client's own certificate and key in PEM, both
+	// or none. They are read again for every connection, so that renewed ones take
+	// effect without a restart.
+	CertFile, KeyFile string
+	// ServerName is the name to expect in the broker's certificate; default the
+	// host that is dialled.
+	ServerName string
+	// InsecureSkipVerify accepts any certificate: whoever sits on the path can read
+	// and change everything. For tests.
+	InsecureSkipVerify bool
+}
+
+// SASL says how to authenticate.
+type SASL struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism string
+	Username  string
+	Password  Secret
+}
+
+// The SASL mechanisms.
+const (
+	Plain       = "PLAIN"
+	ScramSHA256 = "SCRAM-SHA-256"
+	ScramSHA512 = "SCRAM-SHA-512"
+)
+
+// Secret is a string that prints as *** in every form. Reveal returns the value.
+type Secret string
+
+const hidden = "***"
+
+// Reveal returns the value, for the one place that sends it.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the value.
+func (s Secret) String() string { return hidden }
+
+// GoString hides the value under %#v.
+func (s Secret) GoString() string { return hidden }
+
+// MarshalText hides the value in JSON and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// LogValue hides the value in logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// Problems returns everything that is wrong with c, all at once.
+func (c *Config) Problems() (errs []error) {
+	bad := func(code, subject, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", subject, format, args...))
+	}
+	if len(c.SeedBrokers) == 0 {
+		bad("brokers", "brokers", "no seed broker is given")
+	}
+	for _, b := range c.SeedBrokers {
+		if host, port, err := net.SplitHostPort(b); err != nil || host == "" || port == "" {
+			bad("brokers", "broker "+b, "is not of the form host:port")
+		}
+	}
+	if t := c.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {
+		bad("tls", "tls", "cert_file %q and key_file %q: both or none must be given", t.CertFile, t.KeyFile)
+	}
+	if c.SASL != nil {
+		errs = append(errs, c.saslProblems()...)
+	}
+	return errs
+}
+
+func (c *Config) saslProblems() (errs []error) {
+	bad := func(code, subject, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", subject, format, args...))
+	}
+	switch c.SASL.Mechanism {
+	case Plain, ScramSHA256, ScramSHA512:
+	default:
+		bad("sasl", "sasl mechanism "+c.SASL.Mechanism, "is not %s, %s or %s", Plain, ScramSHA256, ScramSHA512)
+	}
+	if c.SASL.Username == "" || c.SASL.Password == "" {
+		bad("sasl", "sasl", "username and password must be given")
+	}
+	if c.TLS == nil {
+		for _, b := range c.SeedBrokers {
+			if !loopback(b) {
+				errs = append(errs, plaintextRefused(b))
+			}
+		}
+	}
+	return errs
+}
+
+func plaintextRefused(broker string) error {
+	return stream.Errorf(stream.BadConfig, "kafka.sasl_plaintext", "", "broker "+broker,
+		"the password would cross the network unencrypted").WithFix("add tls, or use a broker on this machine")
+}
+
+// loopback reports whether an address certainly stays on this machine.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

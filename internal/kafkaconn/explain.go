@@ -1,0 +1,180 @@
+package kafkaconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"etl/stream"
+)
+
+// Kind is a kind of resource that Kafka guards.
+type Kind string
+
+// The kinds of resources.
+const (
+	Topic           Kind = "topic"
+	Group           Kind = "group"
+	TransactionalID Kind = "transactional id"
+	Cluster         Kind = "cluster"
+)
+
+// Access is a right that a request needs, so that its refusal can name it.
+type Access struct {
+	Kind      Kind
+	Name      string // empty for Cluster
+	Operation string // READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS, ALTER, CLUSTER_ACTION
+}
+
+// String returns "WRITE on topic out".
+func (a Access) String() string {
+	s := a.Operation + " on " + string(a.Kind)
+	if a.Name != "" {
+		s += " " + a.Name
+	}
+	return s
+}
+
+// Explain turns an error of a client, or of a broker's answer, into a stream.Error:
+// what was being done, to what, why it failed, and what to do. needs are the rights
+// the request takes; a refusal names the one that is missing. An error that is
+// explained already, and the end of a context, come back as they are; nil is nil.
+//
+// Only what cannot get better by itself has class Environment or BadConfig; the rest
+// is Retry, or Failed when nothing is known about it.
+func Explain(err error, op string, needs ...Access) error {
+	var known *stream.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !transport(err):
+		return err
+	}
+	subject := ""
+	if len(needs) > 0 && needs[0].Name != "" {
+		subject = string(needs[0].Kind) + " " + needs[0].Name
+	}
+	e := &stream.Error{Class: stream.Failed, Code: "kafka.failed", Op: op, Subject: subject, Err: err}
+	for _, explain := range []func(*stream.Error, []Access) bool{byRight, byCode, byTransport} {
+		if explain(e, needs) {
+			break
+		}
+	}
+	return e
+}
+
+var refusals = map[*kerr.Error]Kind{
+	kerr.TopicAuthorizationFailed:           Topic,
+	kerr.GroupAuthorizationFailed:           Group,
+	kerr.TransactionalIDAuthorizationFailed: TransactionalID,
+	kerr.ClusterAuthorizationFailed:         Cluster,
+}
+
+// Refused reports whether a broker refused a right.
+func Refused(err error) bool {
+	for code := range refusals {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+func byRight(e *stream.Error, needs []Access) bool {
+	for code, kind := range refusals {
+		if !errors.Is(e.Err, code) {
+			continue
+		}
+		missing := "the right to use the " + string(kind)
+		for _, a := range needs {
+			if a.Kind == kind {
+				missing = a.String()
+				e.Subject = string(a.Kind) + " " + a.Name
+				break
+			}
+		}
+		e.Class, e.Code = stream.Environment, "kafka.acl"
+		e.Fix = "grant " + missing + " to this job's principal"
+		return true
+	}
+	return false
+}
+
+// byCode explains broker answers that have one usual reason.
+func byCode(e *stream.Error, _ []Access) bool {
+	switch err := e.Err; {
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		e.Class, e.Code = stream.Environment, "kafka.topic_missing"
+		e.Fix = "create the topic; it is never created automatically"
+	case errors.Is(err, kerr.CoordinatorNotAvailable):
+		e.Class, e.Code = stream.Environment, "kafka.coordinator"
+		e.Fix = "the internal topics __transaction_state and __consumer_offsets cannot be created or have no leader: on a cluster with fewer than 3 brokers set transaction.state.log.replication.factor, transaction.state.log.min.isr and offsets.topic.replication.factor to what it can hold"
+	case errors.Is(err, kerr.InvalidTransactionTimeout):
+		e.Class, e.Code = stream.BadConfig, "kafka.timeout_above_broker_maximum"
+		e.Fix = "lower transaction_timeout, or raise transaction.max.timeout.ms on the brokers"
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		e.Class, e.Code = stream.Environment, "kafka.sasl"
+		e.Fix = "check sasl.mechanism, username and password"
+	case errors.Is(err, kerr.UnsupportedVersion):
+		e.Class, e.Code = stream.Environment, "kafka.version"
+		e.Fix = "use brokers of Apache Kafka 3.0 or newer"
+	case kerr.IsRetriable(err), errors.Is(err, kerr.ConcurrentTransactions), errors.Is(err, kerr.UnknownServerError):
+		e.Class, e.Code = stream.Retry, "kafka.retry"
+	default:
+		return false
+	}
+	return true
+}
+
+func byTransport(e *stream.Error, _ []Access) bool {
+	var shake *handshakeError
+	var first *kgo.ErrFirstReadEOF
+	switch err := e.Err; {
+	case errors.As(err, &shake):
+		e.Class, e.Code = stream.Environment, "kafka.tls"
+		e.Fix = "check tls.ca_file and tls.server_name, and that this listener speaks TLS"
+	case errors.As(err, &first) && strings.Contains(err.Error(), "SASL"):
+		e.Class, e.Code = stream.Environment, "kafka.sasl"
+		e.Fix = "this listener asks for authentication: add sasl"
+	case errors.As(err, &first):
+		e.Class, e.Code = stream.Environment, "kafka.tls"
+		e.Fix = "this listener closed the connection at once: it may want TLS, or not"
+	case transport(err):
+		e.Class, e.Code = stream.Retry, "kafka.unreachable"
+		e.Fix = "check the broker's address, that it runs, and the network between"
+	default:
+		return false
+	}
+	return true
+}
+
+// transport reports whether err is about a connection and not an answer.
+func transport(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	var sys *os.SyscallError
+	return errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &sys) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		kgo.IsRetryableBrokerErr(err)
+}
+
+// CodeName returns Kafka's name of an error code, "NONE" for 0.
+func CodeName(code int16) string {
+	if code == 0 {
+		return "NONE"
+	}
+	var ke *kerr.Error
+	if errors.As(kerr.ErrorForCode(code), &ke) {
+		return ke.Message
+	}
+	return fmt.Sprintf("code %d", code)
+}
