@@ -92,7 +92,7 @@ func (r *Runner) confirm() {
 // it subsumes. Neither is needed for correctness; a failure is for the log.
 func (r *Runner) settle(ctx context.Context, p *publication, newest bool) {
 	if r.o.Report != nil && newest {
-		r.o.Report(p.permit, p.meta)
+		r.o.Report(ctx, p.permit, p.meta)
 	}
 	if r.o.Retain != nil && newest {
 		if err := r.o.Retain(ctx); err != nil && ctx.Err() == nil {

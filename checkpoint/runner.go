@@ -65,7 +65,7 @@ type RunnerOptions struct {
 	// job.
 	Restored *Metadata
 	// Report is called off the loop once a checkpoint is confirmed; nil for none.
-	Report func(p Permit, m *Metadata)
+	Report func(ctx context.Context, p Permit, m *Metadata)
 	// Retain deletes what the newest confirmed checkpoint has subsumed; nil for
 	// nothing. It runs between appends, never beside one.
 	Retain func(ctx context.Context) error
@@ -126,9 +126,13 @@ func (r *Runner) now() time.Time { return r.o.World.Clock.Now() }
 // order (I6).
 func (r *Runner) Acknowledge(a Ack) { r.post(func() Event { return r.acked(a) }) }
 
-// Decline hands in a task's refusal.
-func (r *Runner) Decline(t stream.TaskID, id stream.CheckpointID, why Reason, err error) {
-	r.post(func() Event { return Declined{At: r.now(), Task: t, ID: id, Reason: why, Err: err} })
+// Decline hands in a task's refusal. What its sinks have prepared counts all the
+// same (I7); the snapshots in a do not.
+func (r *Runner) Decline(a Ack, why Reason, err error) {
+	r.post(func() Event {
+		r.stage(a)
+		return Declined{At: r.now(), Task: a.Task, ID: a.ID, Reason: why, Err: err}
+	})
 }
 
 // SourceEnded says that a source task has read everything.
@@ -238,14 +242,19 @@ func (r *Runner) do(ctx context.Context, e Effect) {
 // snapshots only while their checkpoint is wanted (I6).
 func (r *Runner) acked(a Ack) Event {
 	r.o.Listener.Did("B7", a.Task, a.ID)
-	for _, p := range a.Prepared {
-		r.o.Ledger.Staged(p.Lane, p.Committables, p.Replaces)
-	}
+	r.stage(a)
 	if r.acks[a.ID] == nil {
 		r.acks[a.ID] = map[stream.TaskID]Ack{}
 	}
 	r.acks[a.ID][a.Task] = a
 	return Acked{At: r.now(), Task: a.Task, ID: a.ID, More: a.More}
+}
+
+// stage hands to the ledger what a task's sinks have prepared.
+func (r *Runner) stage(a Ack) {
+	for _, p := range a.Prepared {
+		r.o.Ledger.Staged(p.Lane, p.Committables, p.Replaces)
+	}
 }
 
 func (r *Runner) abort(e Abort) {

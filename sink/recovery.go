@@ -2,6 +2,7 @@ package sink
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ type Evidence struct {
 	// Markers holds the newest committed checkpoint by lane, for sinks that keep a
 	// marker.
 	Markers map[stream.TaskID]stream.CheckpointID
+	// AcceptAhead takes a checkpoint although sinks are ahead of it: somebody has
+	// accepted that rows are written again.
+	AcceptAhead bool
 }
 
 // Name returns the key of a committable in Evidence.Probed.
@@ -82,8 +86,32 @@ func (ev *Evidence) missing(m *checkpoint.Metadata) (out []string) {
 	return out
 }
 
+// Ahead lists, for a checkpoint somebody asks for, the lanes that have committed
+// something beyond it, and the newer published checkpoints in h whose committables
+// are not resolved: restoring m would write their rows twice, or could.
+func (ev *Evidence) Ahead(m *checkpoint.Metadata, h *checkpoint.History) (out []string) {
+	for lane, id := range ev.Markers {
+		if id > m.ID {
+			out = append(out, fmt.Sprintf("%s has committed %s already", lane, id))
+		}
+	}
+	for _, newer := range h.Published() {
+		if newer.ID <= m.ID {
+			continue
+		}
+		if n := len(h.Unresolved(newer)); n > 0 {
+			out = append(out, fmt.Sprintf("checkpoint %s is published, and %d of its transactions are not resolved", newer.ID, n))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // ahead lists the lanes that have committed something beyond m.
 func (ev *Evidence) ahead(m *checkpoint.Metadata) (out []string) {
+	if ev.AcceptAhead {
+		return nil
+	}
 	for lane, id := range ev.Markers {
 		if id > m.ID {
 			out = append(out, fmt.Sprintf("%s has committed %s already", lane, id))

@@ -38,8 +38,9 @@ type Output interface {
 type Writer interface {
 	// Open gets the writer state of the restored checkpoint.
 	Open(ctx context.Context, env stream.Env, restored []state.Handle) error
-	// Write takes over one reference to b and releases it when its rows need it
-	// no more. It may wait: that is the job's back-pressure.
+	// Write takes over one reference to b and releases it when its rows need its
+	// bytes no more; it reads the records themselves before it returns. It may
+	// wait: that is the job's back-pressure.
 	Write(ctx context.Context, b *stream.Batch, out Output) error
 	// PrepareCommit seals the epoch of checkpoint id and opens the next one; it is
 	// quick. It first emits the rejects that earlier Finishes found.

@@ -112,8 +112,13 @@ type TaskID struct {
 	Subtask int `json:"subtask"`
 }
 
-// String returns "uid/subtask".
-func (t TaskID) String() string { return string(t.UID) + "/" + strconv.Itoa(t.Subtask) }
+// String returns "uid/subtask", "-" for no task.
+func (t TaskID) String() string {
+	if t.UID == "" {
+		return "-"
+	}
+	return string(t.UID) + "/" + strconv.Itoa(t.Subtask)
+}
 
 // CompareTasks orders by UID, then by subtask.
 func CompareTasks(a, b TaskID) int {

@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"etl/stream"
+)
+
+// output collects what one component of a chain emits, until the chain hands it
+// on. It implements transform.Output and sink.Output.
+type output struct {
+	node   *Node
+	c      *stream.Counters
+	onSkip func(r *stream.Record, err error)
+
+	cur    *stream.Batch
+	queue  []*stream.Batch
+	spare  []*stream.Batch // the memory of the queue handed on last
+	sides  []side
+	failed error // the first rejected record under the policy Fail
+}
+
+// side is what waits on a side output.
+type side struct {
+	tag stream.Tag
+	b   *stream.Batch
+}
+
+// Emit appends a record.
+func (o *output) Emit(r stream.Record) {
+	b := o.Batch()
+	b.Records = append(b.Records, r)
+}
+
+// Batch returns the batch that Emit appends to.
+func (o *output) Batch() *stream.Batch {
+	if o.cur != nil && len(o.cur.Records) >= batchRecords {
+		o.seal()
+	}
+	if o.cur == nil {
+		o.cur = stream.NewBatch(o.node.Out)
+	}
+	return o.cur
+}
+
+// EmitBatch passes a batch on.
+func (o *output) EmitBatch(b *stream.Batch) {
+	o.seal()
+	if len(b.Records) == 0 {
+		b.Release()
+		return
+	}
+	o.queue = append(o.queue, b)
+}
+
+// seal moves what Emit has appended into the queue.
+func (o *output) seal() {
+	if o.cur == nil {
+		return
+	}
+	if len(o.cur.Records) == 0 {
+		o.cur.Release()
+	} else {
+		o.queue = append(o.queue, o.cur)
+	}
+	o.cur = nil
+}
+
+// Side emits to a side output. Its bytes are copied.
+func (o *output) Side(tag stream.Tag, r stream.Record) {
+	for i := range o.sides {
+		if o.sides[i].tag == tag {
+			o.sides[i].b.AppendCopy(&r)
+			return
+		}
+	}
+	b := stream.NewBatch(o.node.Out)
+	b.AppendCopy(&r)
+	o.sides = append(o.sides, side{tag, b})
+}
+
+// Reject applies the component's policy to a record it could not process. The
+// error says where the record came from, never what it holds.
+func (o *output) Reject(r stream.Record, err error) {
+	o.c.Errors.Add(1)
+	switch o.node.OnError {
+	case Skip:
+		o.c.Skipped.Add(1)
+		o.onSkip(&r, err)
+	case DeadLetter:
+		o.c.Rejected.Add(1)
+		o.Side(DeadLetterTag, r)
+	default:
+		if o.failed == nil {
+			o.failed = rejected(o.node.UID, &r, err)
+		}
+	}
+}
+
+// rejected is the error of a record that fails the job.
+func rejected(uid stream.UID, r *stream.Record, err error) error {
+	code := stream.CodeOf(err)
+	if code == "" {
+		code = "record.rejected"
+	}
+	return stream.Errorf(stream.Failed, code, "process record", string(uid), "%s: %w", where(r), err).
+		WithFix("mend the record at its source, or set on_error: skip for %s", uid)
+}
+
+// where names a record's origin.
+func where(r *stream.Record) string {
+	return fmt.Sprintf("topic %s partition %d offset %d", r.Topic, r.Partition, r.Offset)
+}
+
+// release gives up what will not be handed on.
+func (o *output) release() {
+	o.seal()
+	for _, b := range o.queue {
+		b.Release()
+	}
+	for _, s := range o.sides {
+		s.b.Release()
+	}
+	o.queue, o.sides = nil, nil
+}

@@ -1,0 +1,298 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"etl/checkpoint"
+	"etl/internal/broken"
+	"etl/internal/fault"
+	"etl/sink"
+	"etl/state"
+	"etl/stream"
+)
+
+// did marks a step of the recovery journey.
+func (a *attempt) did(step string) {
+	id := stream.NoCheckpoint
+	if a.restored != nil {
+		id = a.restored.ID
+	}
+	a.o.Listener.Did(step, stream.TaskID{}, id)
+	fault.Point("recover." + step)
+}
+
+// recover is the recovery journey up to V6: what a lower attempt left is looked
+// at, decided, committed, confirmed, and only then fenced. Its order is part of
+// correctness: each step destroys evidence that an earlier one needs.
+func (a *attempt) recover(ctx context.Context) error {
+	candidates, err := a.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	a.did("V3")
+	if broken.Is(broken.FenceBeforeCommit) {
+		if err := a.fence(ctx); err != nil {
+			return err
+		}
+	}
+	ev, err := a.evidence(ctx, candidates)
+	if err != nil {
+		return err
+	}
+	if err := a.decide(ctx, ev); err != nil {
+		return err
+	}
+	a.did("V4")
+	if err := a.resolve(ctx, ev); err != nil {
+		return err
+	}
+	a.did("V5")
+	if err := a.fence(ctx); err != nil {
+		return err
+	}
+	a.did("V6")
+	return nil
+}
+
+// candidates is V3: the published checkpoints a restore may come from, oldest
+// first, the last one the one that is wanted, all of its objects there.
+func (a *attempt) candidates(ctx context.Context) ([]*checkpoint.Metadata, error) {
+	all := a.log.History().Published()
+	if from := a.o.Restore.From; from != stream.NoCheckpoint {
+		i := slices.IndexFunc(all, func(m *checkpoint.Metadata) bool { return m.ID == from })
+		if i < 0 {
+			return nil, stream.Errorf(stream.RestoreRefused, "restore.not_found", "restore", from.String(), "no such checkpoint is retained").
+				WithFix("list them with: etl checkpoints ls FILE")
+		}
+		all = all[:i+1]
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	m := all[len(all)-1]
+	return all, a.present(ctx, m)
+}
+
+// present checks that every object m lists exists with its size. A missing one
+// is refused: an older checkpoint is never taken instead (exit 4).
+func (a *attempt) present(ctx context.Context, m *checkpoint.Metadata) error {
+	need := map[string]int64{}
+	m.Objects(func(h state.Handle) { need[h.Object] = max(need[h.Object], h.Offset+h.Size) })
+	for name, size := range need {
+		in, err := a.o.Storage.Stat(ctx, name)
+		switch {
+		case errors.Is(err, checkpoint.ErrNotFound):
+			return stream.Errorf(stream.RestoreRefused, "restore.missing_object", "restore", m.ID.String(), "object %s is missing from %s", name, a.o.Storage.URL()).
+				WithFix("bring the object back, or name an older checkpoint with --from")
+		case err != nil:
+			return stream.Errorf(stream.Restart, "storage.failed", "restore", name, "%w", err)
+		case in.Size < size:
+			return stream.Errorf(stream.RestoreRefused, "restore.short_object", "restore", m.ID.String(), "object %s has %d bytes, %d are needed", name, in.Size, size)
+		}
+	}
+	return nil
+}
+
+// evidence is the read-only half of V4: every committable that is not confirmed
+// is probed, and the marker of every lane is read. Nothing is changed.
+func (a *attempt) evidence(ctx context.Context, candidates []*checkpoint.Metadata) (*sink.Evidence, error) {
+	h := a.log.History()
+	ev := &sink.Evidence{Published: candidates, Confirmed: h.Confirmed(), Probed: map[string]sink.Probed{}, Markers: map[stream.TaskID]stream.CheckpointID{}}
+	for _, m := range h.Published() {
+		byUID := map[stream.UID][]checkpoint.Committable{}
+		for _, c := range m.Committables {
+			if _, known := ev.Probed[sink.Name(&c)]; !known && c.Checkpoint > ev.Confirmed[c.Lane()] {
+				byUID[c.Sink] = append(byUID[c.Sink], c)
+			}
+		}
+		for uid, cs := range byUID {
+			if err := a.probe(ctx, ev, uid, cs, m.PublishedAt); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return ev, a.readMarkers(ctx, ev)
+}
+
+func (a *attempt) probe(ctx context.Context, ev *sink.Evidence, uid stream.UID, cs []checkpoint.Committable, published time.Time) error {
+	c := a.committers[uid]
+	if c == nil {
+		return stream.Errorf(stream.RestoreRefused, "restore.sink_gone", "restore", string(uid), "%d prepared transactions need the sink, which the pipeline no longer has", len(cs)).
+			WithFix("start once more with the sink, stop the job, then remove it")
+	}
+	got, err := c.Probe(ctx, cs, published)
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", uid, err)
+	}
+	for i := range cs {
+		ev.Probed[sink.Name(&cs[i])] = got[i]
+	}
+	return nil
+}
+
+// readMarkers reads the marker of every lane that this or an earlier attempt may
+// have written through.
+func (a *attempt) readMarkers(ctx context.Context, ev *sink.Evidence) error {
+	for uid, c := range a.committers {
+		n := a.graph.Node(uid)
+		if !n.Sink.Features.Marker {
+			continue
+		}
+		subtasks := a.graph.parallelism(n)
+		for _, m := range ev.Published {
+			if old := stored(m, uid); old != nil {
+				subtasks = max(subtasks, old.Parallelism)
+			}
+		}
+		for i := range subtasks {
+			id, err := c.Marker(ctx, i)
+			if err != nil {
+				return fmt.Errorf("read marker of %s/%d: %w", uid, i, err)
+			}
+			if id != stream.NoCheckpoint {
+				ev.Markers[stream.TaskID{UID: uid, Subtask: i}] = id
+			}
+		}
+	}
+	return nil
+}
+
+// decide is the other half of V4, and the refusals of V3 that need evidence.
+func (a *attempt) decide(ctx context.Context, ev *sink.Evidence) error {
+	if len(ev.Published) == 0 {
+		return a.decideFresh(ev)
+	}
+	wanted := ev.Published[len(ev.Published)-1]
+	ahead := ev.Ahead(wanted, a.log.History())
+	if len(ahead) > 0 && !a.o.Restore.AcceptDuplicates {
+		return stream.Errorf(stream.RestoreRefused, "restore.sink_ahead", "restore", wanted.ID.String(),
+			"the sinks are ahead of the checkpoint: %v; restoring it would write these rows again", ahead).
+			WithFix("restore the newest checkpoint, or accept the duplicates with --accept-duplicates")
+	}
+	if len(ahead) > 0 {
+		ev.Published, ev.AcceptAhead = []*checkpoint.Metadata{wanted}, true
+	}
+	d, err := sink.Decide(*ev)
+	if err != nil {
+		return err
+	}
+	a.restored, a.open = d.Restore, d.Commit
+	return a.abandon(ctx, d)
+}
+
+// decideFresh refuses to begin a new life over the traces of an old one (I12).
+func (a *attempt) decideFresh(ev *sink.Evidence) error {
+	for lane, id := range ev.Markers {
+		return stream.Errorf(stream.RestoreRefused, "restore.marker_without_log", "restore", lane.String(),
+			"the sink says that checkpoint %s was committed, and the storage has no checkpoint", id).
+			WithFix("point storage at the job's old checkpoints")
+	}
+	return nil
+}
+
+// abandon takes every published checkpoint newer than the restored one out of the
+// line of restores, fences, and looks at the markers again: an older attempt may
+// hold a permit for one of them.
+func (a *attempt) abandon(ctx context.Context, d sink.Decision) error {
+	var newer []stream.CheckpointID
+	for _, m := range a.log.History().Published() {
+		if m.ID > d.Restore.ID {
+			newer = append(newer, m.ID)
+		}
+	}
+	if len(newer) == 0 {
+		return nil
+	}
+	for _, id := range newer {
+		if err := a.log.Abandon(ctx, id, "restored "+d.Restore.ID.String()+": "+d.Why); err != nil {
+			return err
+		}
+	}
+	if err := a.fenceExcept(ctx, d.Commit); err != nil {
+		return err
+	}
+	return a.unmoved(ctx, d.Restore.ID)
+}
+
+// unmoved fails when a lane has committed something beyond id, unless duplicates
+// were accepted (V4, V8).
+func (a *attempt) unmoved(ctx context.Context, id stream.CheckpointID) error {
+	if a.o.Restore.AcceptDuplicates {
+		return nil
+	}
+	ev := &sink.Evidence{Markers: map[stream.TaskID]stream.CheckpointID{}, Published: a.log.History().Published()}
+	if err := a.readMarkers(ctx, ev); err != nil {
+		return err
+	}
+	for lane, marker := range ev.Markers {
+		if marker > id {
+			return stream.Errorf(stream.DataLoss, "restore.marker_moved", "restore", id.String(),
+				"%s has committed %s meanwhile, by an older attempt", lane, marker)
+		}
+	}
+	return nil
+}
+
+// resolve is V5: commit what the restored checkpoint lists, each lane in id
+// order, verify, and note it durably before anything is fenced.
+func (a *attempt) resolve(ctx context.Context, ev *sink.Evidence) error {
+	if a.restored == nil || broken.Is(broken.NoCommitOnRecovery) {
+		return nil
+	}
+	permit, err := a.log.Restored(a.restored.ID)
+	if err != nil {
+		return err
+	}
+	a.ledger.Restore(permit, a.open, ev.Confirmed)
+	if err := a.settled(ctx, a.restored.ID); err != nil {
+		return err
+	}
+	fault.Point("recover.committed")
+	lanes := map[stream.TaskID]stream.CheckpointID{}
+	for i := range a.restored.Committables {
+		lanes[a.restored.Committables[i].Lane()] = a.restored.ID
+	}
+	return a.log.Confirm(ctx, lanes)
+}
+
+// settled waits until everything up to id is resolved.
+func (a *attempt) settled(ctx context.Context, id stream.CheckpointID) error {
+	for !a.ledger.Settled(id) {
+		select {
+		case <-a.resolved:
+		case err := <-a.errs:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// fence is V6: abort and clean what lower attempts left. Everything the restored
+// checkpoint lists is resolved by now, so there is nothing to keep.
+func (a *attempt) fence(ctx context.Context) error { return a.fenceExcept(ctx, nil) }
+
+func (a *attempt) fenceExcept(ctx context.Context, keep []checkpoint.Committable) error {
+	owners := a.log.History().Owners(a.log.Number())
+	if len(owners) == 0 {
+		return nil
+	}
+	for uid, c := range a.committers {
+		var own []checkpoint.Committable
+		for _, k := range keep {
+			if k.Sink == uid {
+				own = append(own, k)
+			}
+		}
+		if err := c.Fence(ctx, owners, own); err != nil {
+			return fmt.Errorf("fence %s: %w", uid, err)
+		}
+		fault.Point("recover.fenced")
+	}
+	return nil
+}

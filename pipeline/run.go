@@ -1,0 +1,235 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"etl/checkpoint"
+	"etl/source"
+	"etl/stream"
+)
+
+// attemptControl is the attempt as the runner sees its tasks.
+type attemptControl attempt
+
+// Inject tells every source task to emit a barrier.
+func (a *attemptControl) Inject(b stream.Barrier) {
+	for _, t := range a.tasks {
+		if t.reader != nil {
+			t.ctl.tell(inject{b})
+		}
+	}
+}
+
+// Aborted tells every task that a checkpoint can never be published.
+func (a *attemptControl) Aborted(id stream.CheckpointID) {
+	for _, t := range a.tasks {
+		t.ctl.tell(aborted{id})
+	}
+}
+
+// Completed tells writers and the state backend that a checkpoint is published.
+func (a *attemptControl) Completed(id stream.CheckpointID) {
+	if a.backend != nil {
+		a.backend.Completed(id)
+	}
+	for _, w := range a.writers {
+		w.Published(id)
+	}
+}
+
+// run is V9 and everything after: the tasks run until the job is finished or
+// something fails.
+func (a *attempt) run(ctx context.Context, cancel context.CancelCauseFunc) error {
+	a.did("V9")
+	a.job.started(a)
+	var work, persisting sync.WaitGroup
+	for _, t := range a.tasks {
+		persisting.Go(func() { t.persist.run(ctx) })
+		work.Go(func() {
+			if err := t.run(ctx); err != nil && ctx.Err() == nil {
+				a.fail(err)
+			}
+		})
+	}
+	work.Go(func() { a.discover(ctx) })
+	finished := make(chan error, 1)
+	work.Go(func() { finished <- a.runner.Run(ctx) })
+	err := a.wait(ctx, finished)
+	if err == nil {
+		cancel(errFinished)
+	} else {
+		cancel(err)
+	}
+	work.Wait()
+	for _, t := range a.tasks {
+		close(t.persist.work)
+	}
+	persisting.Wait()
+	return err
+}
+
+// wait returns the first thing that ends the attempt.
+func (a *attempt) wait(ctx context.Context, finished <-chan error) error {
+	tick := a.o.World.Clock.Ticker(backendCheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-a.errs:
+			return err
+		case err := <-finished:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C():
+			if a.backend != nil {
+				if err := a.backend.Err(); err != nil {
+					return fmt.Errorf("state backend: %w", err)
+				}
+			}
+		}
+	}
+}
+
+// discover looks for new splits and hands them to their readers.
+func (a *attempt) discover(ctx context.Context) {
+	known := map[stream.UID][]stream.Split{}
+	for t, s := range a.splits {
+		known[t.UID] = append(known[t.UID], s...)
+	}
+	for a.o.World.Clock.Sleep(ctx, a.o.DiscoverEvery) == nil {
+		for uid, e := range a.enumerators {
+			if n := a.graph.Node(uid); n.Source.Bounded {
+				continue
+			}
+			if err := a.discoverOne(ctx, uid, e, known); err != nil {
+				a.fail(err)
+				return
+			}
+		}
+	}
+}
+
+func (a *attempt) discoverOne(ctx context.Context, uid stream.UID, e source.Enumerator, known map[stream.UID][]stream.Split) error {
+	add, err := e.Discover(ctx, known[uid])
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil && stream.ClassOf(err) == stream.Retry:
+		a.o.World.Log.Warn("new splits could not be looked for", "component", string(uid), "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("find the splits of %s: %w", uid, err)
+	}
+	known[uid] = append(known[uid], add...)
+	byTask := map[stream.TaskID][]stream.Split{}
+	for i := range add {
+		t := stream.TaskID{UID: uid, Subtask: splitSubtask(&add[i], a.graph.parallelism(a.graph.Node(uid)))}
+		byTask[t] = append(byTask[t], add[i])
+	}
+	for _, t := range a.tasks {
+		if s := byTask[t.id]; len(s) > 0 {
+			t.ctl.tell(assign{s})
+		}
+	}
+	return nil
+}
+
+// report tells the consumer groups how far the job has come: for lag tools only.
+func (a *attempt) report(ctx context.Context, p checkpoint.Permit, m *checkpoint.Metadata) {
+	for uid, splits := range m.Splits() {
+		e := a.enumerators[uid]
+		if e == nil {
+			continue
+		}
+		if err := e.Report(ctx, p, splits); err != nil && ctx.Err() == nil {
+			a.o.World.Log.Warn("offsets could not be reported to the consumer group", "component", string(uid), "error", err)
+		}
+	}
+}
+
+// retain deletes what the newest confirmed checkpoint has subsumed.
+func (a *attempt) retain(ctx context.Context) error {
+	return checkpoint.Retain(ctx, a.log, a.o.Storage, a.o.Policy.Retain)
+}
+
+// close ends everything an attempt has opened, in the reverse order. It never
+// ends a transaction, unless the job was cancelled.
+func (a *attempt) close() error {
+	if a.ledger != nil {
+		a.ledger.Close()
+	}
+	var errs []error
+	add := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", what, err))
+		}
+	}
+	for _, t := range a.tasks {
+		for _, e := range t.held {
+			if b, ok := e.el.(*stream.Batch); ok {
+				b.Release()
+			}
+		}
+		if t.in != nil {
+			t.in.drain()
+		}
+		for _, l := range t.links {
+			add(t.id.String(), l.close())
+		}
+		if t.reader != nil {
+			add(t.id.String(), t.reader.Close())
+		}
+	}
+	if a.uploader != nil {
+		a.uploader.Close()
+	}
+	if a.backend != nil {
+		add("state backend", a.backend.Close())
+	}
+	for uid, e := range a.enumerators {
+		add(string(uid), e.Close())
+	}
+	errs = append(errs, a.endOwn())
+	for uid, c := range a.committers {
+		add(string(uid), c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// endOwn ends the open transactions of an attempt that was cancelled, except what
+// is published and not committed yet: the next start commits that (I17).
+func (a *attempt) endOwn() error {
+	if !a.job.cancelled.Load() || a.log == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endOwnTimeout)
+	defer cancel()
+	var keep []checkpoint.Committable
+	if m := a.log.History().Newest(); m != nil {
+		keep = a.log.History().Unresolved(m)
+	}
+	for uid, c := range a.committers {
+		if err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, keep); err != nil {
+			return fmt.Errorf("end the open transactions of %s: %w", uid, err)
+		}
+	}
+	return nil
+}
+
+func (l *link) close() error {
+	l.release()
+	var errs []error
+	if l.op != nil {
+		errs = append(errs, l.op.Close())
+	}
+	if l.writer != nil {
+		errs = append(errs, l.writer.Close())
+	}
+	if l.store != nil {
+		errs = append(errs, l.store.Close())
+	}
+	return errors.Join(errs...)
+}
