@@ -13,6 +13,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 pidfile=$docker_home/dockerd.pid
 log=$docker_home/dockerd.log
+own_bridge=$docker_home/own-bridge # there when no other engine had made the bridge before us
 export DOCKER_HOST=unix://$docker_home/docker.sock
 
 command_line() { { tr '\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null || true; }
@@ -69,6 +70,7 @@ start() {
   ! alive || die "pid $(cat "$pidfile") does not answer; its log is $log"
   rm -f "$pidfile" "$docker_home/docker.sock"
   forget_containerd
+  [ -e /sys/class/net/docker0 ] || : >"$own_bridge"
   launch
   wait_for 300 up_or_dead && engine_answers || {
     tail -5 "$log" >&2
@@ -89,7 +91,8 @@ clean() {
 # What a daemon leaves behind: its bridge, empty control groups and, when killed, mounts.
 tidy() {
   local dir
-  ip link del docker0 2>/dev/null || true
+  if [ -e "$own_bridge" ]; then ip link del docker0 2>/dev/null || true; fi
+  rm -f "$own_bridge"
   rmdir /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker 2>/dev/null || true
   awk -v dir="$docker_home/" 'index($2, dir) == 1 {print $2}' /proc/mounts | tac |
     while read -r dir; do umount -l "$dir" 2>/dev/null || true; done
