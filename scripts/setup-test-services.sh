@@ -119,8 +119,14 @@ docker_tier() {
       lack "a Docker engine (needs root and docker.io)" "the container tiers"
       return
     fi
-    say "$("$here/dockerd.sh" start)"
-    find_engine
+    local started
+    if started=$("$here/dockerd.sh" start); then
+      say "$started"
+    fi
+    if ! find_engine; then
+      lack "a Docker engine (dockerd does not start on this machine, see above)" "the container tiers"
+      return
+    fi
   fi
   "$here/build-test-images.sh" | while read -r line; do say "image $line"; done
 }

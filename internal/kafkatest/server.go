@@ -134,7 +134,9 @@ func (s *Server) Pid() int {
 	return 0
 }
 
-// Kill sends SIGKILL and returns when the broker is down.
+// Kill sends SIGKILL and returns when the broker is down. The signal of a plain
+// process arrives within microseconds of the call, a container's takes
+// milliseconds: aim kills at a [testservice.ViaProcess].
 func (s *Server) Kill(ctx context.Context) error { return s.service.Kill(ctx) }
 
 // Restart starts a killed broker on its data and ports and returns when it answers.

@@ -57,7 +57,7 @@ func launchProcess(ctx context.Context, cfg Config, port int) (testservice.Servi
 		return nil, err
 	}
 	p, err := testservice.StartProcess(ctx, testservice.ProcessSpec{
-		Name: "postgres", UID: uid, GID: gid,
+		Name: "postgres", UID: uid, GID: gid, Forks: true,
 		Prepare: func(ctx context.Context, dir string) error { return initdb(ctx, bin, dir, uid, gid) },
 		Command: func(dir string) *exec.Cmd {
 			args := []string{

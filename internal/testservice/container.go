@@ -43,7 +43,7 @@ func StartContainer(ctx context.Context, spec ContainerSpec) (*Container, error)
 	}
 	tc, err := testcontainers.Run(ctx, spec.Image, spec.customize()...)
 	if err != nil {
-		return nil, errors.Join(explain(err, spec.Image), testcontainers.TerminateContainer(tc), cli.Close())
+		return nil, errors.Join(fmt.Errorf("start %s (scripts/build-test-images.sh builds ours, others are pulled): %w", spec.Image, err), testcontainers.TerminateContainer(tc), cli.Close())
 	}
 	c := &Container{tc: tc, cli: cli}
 	if c.watch, err = startWatch(tc.GetContainerID()); err != nil {
@@ -144,12 +144,4 @@ func (c *Container) Stop() error {
 		err = c.watch.release()
 	}
 	return errors.Join(err, c.cli.Close())
-}
-
-// explain says what to do about an image that is not there.
-func explain(err error, image string) error {
-	if strings.Contains(err.Error(), "No such image") || strings.Contains(err.Error(), "pull") {
-		return fmt.Errorf("image %s is neither here nor to be pulled (scripts/build-test-images.sh builds it): %w", image, err)
-	}
-	return fmt.Errorf("start %s: %w", image, err)
 }

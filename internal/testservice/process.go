@@ -19,6 +19,9 @@ type ProcessSpec struct {
 	Name string // for its folder
 	UID  int    // the user it runs as; only root may name another than itself
 	GID  int
+	// Forks says that the server has child processes, which signals must reach too.
+	// Without, a kill takes no look around first: it hits within microseconds.
+	Forks bool
 	// Command makes the server's command for its folder. It is called once a start.
 	Command func(dir string) *exec.Cmd
 	// Prepare fills a new folder before the first start; may be nil.
@@ -128,13 +131,17 @@ func (p *Process) Alive(context.Context) bool {
 	}
 }
 
-// signal sends sig to the process and everything below it. PostgreSQL's children
-// lead process groups of their own, so a signal to the group would miss them.
+// signal sends sig to the process and, if it forks, everything below it.
+// PostgreSQL's children lead process groups of their own, so a signal to the
+// group would miss them.
 func (p *Process) signal(ctx context.Context, sig syscall.Signal) ([]int, error) {
 	if !p.Alive(ctx) {
 		return nil, fmt.Errorf("%s does not run", p.spec.Name) // its number may belong to another by now
 	}
-	all := descendants(p.Pid())
+	all := []int{p.Pid()}
+	if p.spec.Forks {
+		all = descendants(p.Pid())
+	}
 	for _, pid := range all {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return all, fmt.Errorf("signal %v to %s: %w", sig, p.spec.Name, err)

@@ -69,7 +69,7 @@ func TestSkipFailsWhereServersArePromised(t *testing.T) {
 func family(t *testing.T) *Process {
 	t.Helper()
 	p, err := StartProcess(t.Context(), ProcessSpec{
-		Name: "family", UID: os.Getuid(), GID: os.Getgid(),
+		Name: "family", UID: os.Getuid(), GID: os.Getgid(), Forks: true,
 		Command: func(string) *exec.Cmd {
 			return exec.Command("sh", "-c", "setsid sleep 1000 & echo $!; echo >>starts; wait")
 		},
