@@ -94,6 +94,9 @@ func report(results []result) bool {
 	}
 	fmt.Printf("total %v\n", sum.took.Round(time.Second))
 	// A tier that fails without a failed test (lint, a build) must count too.
+	if bad+sum.passed+sum.skipped == 0 {
+		return true // only tiers that have no tests yet
+	}
 	fmt.Printf("%d passed, %d failed, %d skipped\n", sum.passed, max(sum.failed, bad), sum.skipped)
 	return bad == 0
 }
