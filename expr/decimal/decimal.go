@@ -44,9 +44,16 @@ func Int(n int64) Number { return Number{coef: n} }
 // Make returns coef * 10^exp; exp is between -[MaxDigits] and 0.
 func Make(coef int64, exp int32) Number { return Number{coef: coef, exp: exp} }
 
-// Parts returns coefficient and exponent, and false when the number does not fit
-// in them.
-func (x Number) Parts() (coef int64, exp int32, ok bool) { return x.coef, x.exp, x.big == nil }
+// BigNumber is a number that does not fit in coefficient and exponent. It must not
+// be changed.
+type BigNumber = apd.Decimal
+
+// Big returns what Parts gave.
+func Big(d *BigNumber) Number { return Number{big: d} }
+
+// Parts returns either coefficient and exponent, or a big number where they cannot
+// hold it.
+func (x Number) Parts() (coef int64, exp int32, big *BigNumber) { return x.coef, x.exp, x.big }
 
 // IsInt reports whether x is an integer of 64 bits written without a fraction:
 // 1 is, 1.0 is not.
