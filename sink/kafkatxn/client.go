@@ -225,17 +225,17 @@ func try(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// passing reports whether an error may go away by itself.
+// passing reports whether an error may go away by itself. What is explained already
+// (a topic that does not exist) was judged by somebody who knew more.
 func passing(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kerr.ConcurrentTransactions) || kerr.IsRetriable(err) {
+	var known *stream.Error
+	switch {
+	case errors.As(err, &known):
+		return known.Class == stream.Retry
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kerr.ConcurrentTransactions), kerr.IsRetriable(err):
 		return true
 	}
-	switch stream.ClassOf(kafkaconn.Explain(err, "")) {
-	case stream.Retry:
-		return true
-	default:
-		return false
-	}
+	return stream.ClassOf(kafkaconn.Explain(err, "")) == stream.Retry
 }
 
 // noAnswer is the error when patience is over. The job restarts, or the caller asks

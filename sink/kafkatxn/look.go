@@ -76,7 +76,7 @@ func (s seen) unsettled() bool {
 // describe asks the coordinators about ids; unknown ones have found == false.
 func (c *Client) describe(ctx context.Context, txids ...string) (map[string]seen, error) {
 	adm, err := c.admin()
-	if err != nil {
+	if err != nil || len(txids) == 0 { // none would ask for all there are
 		return nil, err
 	}
 	out := make(map[string]seen, len(txids))

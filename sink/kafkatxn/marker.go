@@ -66,7 +66,10 @@ func markerIn(resp *kmsg.OffsetFetchResponse, group string, topic kafkaconn.Topi
 		if g.Group != group {
 			continue
 		}
-		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+		switch err := kerr.ErrorForCode(g.ErrorCode); {
+		case errors.Is(err, kerr.GroupIDNotFound):
+			return Marker{}, nil // the coordinator's own word for "nothing was ever committed" (KIP-1043)
+		case err != nil:
 			return Marker{}, err
 		}
 		for _, t := range g.Topics {
