@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"etl/checkpoint"
+	"etl/expr"
+	"etl/pipeline"
+	"etl/stream"
+)
+
+// Component is what a factory gets: one component of the file, its surroundings,
+// and the way to report problems at the right place. Paths are relative to the
+// component, such as topics[0] or start.offsets; "" is the component itself.
+type Component struct {
+	// Name is the component's key in the file, UID the name its state is kept under.
+	Name    string
+	UID     stream.UID
+	Section Section
+	Type    string
+	Job     JobInfo
+	// Parallelism is the number of its subtasks.
+	Parallelism int
+
+	common  common
+	decode  Decode // sources
+	spec    any
+	node    *node
+	build   *builder
+	inputs  []*Component
+	parts   Parts
+	out     *stream.Schema // what its users see
+	from    stream.UID     // the node its users take from
+	visited bool
+}
+
+// JobInfo is what a factory may know about the job.
+type JobInfo struct {
+	Name           string
+	Policy         checkpoint.Policy
+	Parallelism    int
+	MaxParallelism int
+}
+
+// Parts is what a factory makes of a component. Exactly one of Source, Operator
+// and Sink is set, unless problems were reported: then the rest does not matter.
+type Parts struct {
+	Source   *pipeline.Source
+	Operator *pipeline.Operator
+	Sink     *pipeline.Sink
+	// Key distributes the records of all inputs; nil keeps them where they are.
+	Key *pipeline.Key
+	// Out is the schema of what a transform emits. A source may leave it nil: it
+	// emits raw records, which package config has decoded behind it.
+	Out *stream.Schema
+	// Detail is one line for plans: topics, an expression, a table.
+	Detail string
+	// Reads and Writes are the outside places of a source or sink.
+	Reads, Writes []Place
+	// Claims are outside names that no other component may use.
+	Claims []Claim
+	// Limits are the settings that make the guarantee weaker than exactly once.
+	Limits []Limit
+	// TimeoutKey is the key behind Sink.Features.Timeout, for messages.
+	TimeoutKey string
+}
+
+// Place is something outside that is read or written, such as a topic of a cluster.
+type Place struct{ System, Name string }
+
+// Claim is an outside name with the key that gave it.
+type Claim struct{ Kind, Name, Path string }
+
+// Schema returns the schema of the component's input. Records of several inputs
+// have what all of them have.
+func (c *Component) Schema() *stream.Schema {
+	var schemas []*stream.Schema
+	for _, in := range c.inputs {
+		schemas = append(schemas, in.out)
+	}
+	return unify(schemas)
+}
+
+// Reject reports an error. A Place inside it, or the position that an error of
+// package expr carries, is mapped to the file.
+func (c *Component) Reject(path string, err error) {
+	n := c.node.find(path)
+	p := Problem{Severity: Error, Path: c.path(path), Message: err.Error(), Code: "config.invalid"}
+	at := n.at()
+	var ee *expr.Error
+	var se *stream.Error
+	switch {
+	case errors.As(err, &ee):
+		p.Code, p.Message, at = ee.Code, ee.Message, c.build.locate(n, ee.Line, ee.Column)
+		if len(ee.Near) > 0 {
+			p.Fix = "did you mean " + oneOf(ee.Near) + "?"
+		}
+	case errors.As(err, &se):
+		bare := *se
+		bare.Op, bare.Fix = "", ""
+		p.Code, p.Message, p.Fix, at = se.Code, bare.Error(), se.Fix, valueAt(n)
+	}
+	c.put(p.Severity, at, p.Path, p.Code, p.Message, p.Fix)
+}
+
+// put reports a problem, unless it follows from a value that could not be decoded.
+func (c *Component) put(s Severity, at Pos, path, code, message, fix string) {
+	if !slices.ContainsFunc(c.build.unusable, func(p string) bool { return p != c.path("") && leads(p, path) }) {
+		c.build.put(s, at, path, code, message, fix)
+	}
+}
+
+// valueAt is the place of a scalar's value, or of the key of anything else.
+func valueAt(n *node) Pos {
+	if n.kind == mapNode || n.kind == listNode || n.kind == nullNode {
+		return n.at()
+	}
+	return n.pos
+}
+
+// Problem reports an error in words.
+func (c *Component) Problem(path, code, message, fix string) {
+	c.put(Error, valueAt(c.node.find(path)), c.path(path), code, message, fix)
+}
+
+// Warn reports something that does not stop the pipeline.
+func (c *Component) Warn(path, code, message, fix string) {
+	c.put(Warning, valueAt(c.node.find(path)), c.path(path), code, message, fix)
+}
+
+func (c *Component) path(path string) string {
+	return join(child(string(c.Section), c.Name), path)
+}
+
+// Compile compiles an expression of the component. It returns nil when that
+// failed, which is reported.
+func (c *Component) Compile(path string, e Expr, env expr.Env) *expr.Program {
+	p, err := expr.Compile(string(e), env)
+	if err != nil {
+		c.Reject(path, err)
+		return nil
+	}
+	return p
+}
+
+// Has reports whether the file gives a value for a path, defaults not counted.
+func (c *Component) Has(path string) bool {
+	return c.node.find(path).path == c.path(path)
+}
+
+// Connection returns the keys of a connection of type S that the component names,
+// or reports that there is none and returns nil.
+func Connection[S any](c *Component, path, name string) *S {
+	to := c.build.connections[name]
+	if to == nil {
+		var names []string
+		for _, p := range c.build.connections {
+			names = append(names, p.Name)
+		}
+		fix := "define it under connections:"
+		if near := expr.Near(name, names); len(near) > 0 {
+			fix = "did you mean " + oneOf(near) + "?"
+		}
+		c.Problem(path, "config.unknown_connection", fmt.Sprintf("there is no connection %s", quote(name)), fix)
+		return nil
+	}
+	s, ok := to.spec.(*S)
+	if !ok && to.spec != nil {
+		c.Problem(path, "config.connection_type", fmt.Sprintf("the connection %s has the type %s", quote(name), to.Type), "name a connection of another type")
+	}
+	return s
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFile is the largest pipeline file that is read, in bytes.
+const MaxFile = 1 << 20
+
+// document is the text of a file, and what was found wrong with it.
+type document struct {
+	file     string
+	text     string
+	lines    []string
+	masked   []maskedLine
+	problems Problems
+}
+
+// newDocument checks that data can be text at all. The second result is false
+// when there is no point in parsing it.
+func newDocument(file string, data []byte) (*document, bool) {
+	d := &document{file: file}
+	if len(data) > MaxFile {
+		d.add(Pos{}, "", "config.too_large", fmt.Sprintf("the file has %d bytes, more than the %d that are read", len(data), MaxFile), "is this a pipeline file?")
+		return d, false
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if isUTF16(data) {
+		d.add(Pos{}, "", "config.encoding", "the file is in UTF-16", "save it as UTF-8")
+		return d, false
+	}
+	d.text = strings.ReplaceAll(string(data), "\r\n", "\n")
+	d.lines = strings.Split(d.text, "\n")
+	d.masked = maskSecrets(d.lines)
+	return d, d.checkText()
+}
+
+// isUTF16 knows both byte order marks, and text without one by its zero bytes.
+func isUTF16(b []byte) bool {
+	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
+		return true
+	}
+	return len(b) >= 4 && (b[0] == 0 && b[2] == 0 || b[1] == 0 && b[3] == 0)
+}
+
+// checkText refuses what no YAML reader should be asked to read.
+func (d *document) checkText() bool {
+	for i, line := range d.lines {
+		at := strings.IndexFunc(line, func(r rune) bool { return r == utf8.RuneError || r < ' ' && r != '\t' || r == 0x7f })
+		if at < 0 {
+			continue
+		}
+		pos := Pos{i + 1, utf8.RuneCountInString(line[:at]) + 1}
+		if r, size := utf8.DecodeRuneInString(line[at:]); r != utf8.RuneError {
+			d.add(pos, "", "config.encoding", fmt.Sprintf("the control character %U", r), "remove it, or write it as an escape in double quotes")
+		} else if size == 1 {
+			d.add(pos, "", "config.encoding", "bytes that are not UTF-8", "save the file as UTF-8")
+		} else {
+			continue // a replacement character that somebody typed
+		}
+		return false
+	}
+	return true
+}
+
+// add records an error.
+func (d *document) add(at Pos, path, code, message, fix string) {
+	d.put(Error, at, path, code, message, fix)
+}
+
+func (d *document) put(s Severity, at Pos, path, code, message, fix string) {
+	d.problems = append(d.problems, Problem{Code: code, Severity: s, File: d.file, Line: at.Line, Column: at.Column,
+		Path: path, Message: clean(message), Fix: clean(fix), Excerpt: d.excerpt(at)})
+}
+
+// excerpt returns the line of a place and the one before, with a caret below.
+func (d *document) excerpt(at Pos) string {
+	if at.Line < 1 || at.Line > len(d.masked) {
+		return ""
+	}
+	var b strings.Builder
+	width := len(fmt.Sprint(at.Line))
+	for n := max(at.Line-1, 1); n <= at.Line; n++ {
+		if n == at.Line || strings.TrimSpace(d.masked[n-1].text) != "" {
+			fmt.Fprintf(&b, "%*d | %s\n", width, n, clean(strings.ReplaceAll(d.masked[n-1].text, "\t", " ")))
+		}
+	}
+	column := d.masked[at.Line-1].column(at.Column)
+	fmt.Fprintf(&b, "%*s | %s^", width, "", strings.Repeat(" ", max(column-1, 0)))
+	return b.String()
+}
+
+// clean keeps control characters of a file or an environment variable from
+// reaching a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"etl/checkpoint"
+	"etl/pipeline"
+	"etl/stream"
+)
+
+// Plan says what a start of the job would do. It is plain data: --json prints it
+// as it is, Render writes it for people.
+type Plan struct {
+	Pipeline       string         `json:"pipeline"`
+	File           string         `json:"file"`
+	ConfigHash     string         `json:"config_hash"`
+	MaxParallelism int            `json:"max_parallelism"`
+	Tasks          []PlanTask     `json:"tasks"`
+	Exchanges      []PlanExchange `json:"exchanges,omitempty"`
+	Guarantees     []Guarantee    `json:"guarantees"`
+	Time           PlanTime       `json:"time"`
+	Storage        string         `json:"storage"`
+	State          string         `json:"state,omitempty"`
+	// Start is what happens to stored state; absent when nobody looked at it.
+	Start *PlanStart `json:"start,omitempty"`
+}
+
+// PlanTask is a chain of components that run together, in Parallelism subtasks.
+type PlanTask struct {
+	Name        string          `json:"name"`
+	Parallelism int             `json:"parallelism"`
+	Components  []PlanComponent `json:"components"`
+}
+
+// PlanComponent is one component of a task.
+type PlanComponent struct {
+	UID     stream.UID `json:"uid"`
+	Kind    string     `json:"kind"`
+	Type    string     `json:"type"`
+	Detail  string     `json:"detail,omitempty"`
+	Keyed   bool       `json:"keyed,omitempty"`
+	OnError string     `json:"on_error"`
+}
+
+// PlanExchange is a hop of records between two tasks.
+type PlanExchange struct {
+	From stream.UID `json:"from"`
+	To   stream.UID `json:"to"`
+	// Key is the expression that distributes records; empty when they are dealt out.
+	Key string `json:"key,omitempty"`
+}
+
+// PlanTime is the arithmetic of PROTOCOL 5. Zero durations do not apply.
+type PlanTime struct {
+	Mode     string   `json:"mode"`
+	Interval Duration `json:"interval"`
+	Timeout  Duration `json:"timeout"`
+	// WorstAge is how old a transaction can be when its checkpoint is published.
+	WorstAge Duration `json:"worst_age,omitempty"`
+	// Outage is how long the job may be down after that without losing anything.
+	Outage Duration `json:"outage,omitempty"`
+	// Transactions are the sinks whose transactions have a timeout.
+	Transactions []PlanTransaction `json:"transactions,omitempty"`
+}
+
+// PlanTransaction is the timeout of one sink.
+type PlanTransaction struct {
+	Sink    string   `json:"sink"`
+	Timeout Duration `json:"timeout"`
+	Outage  Duration `json:"outage"`
+}
+
+// Plan returns the plan of the job. history is what its storage holds, nil when
+// nobody looked; now is the time to tell ages with.
+func (j *Job) Plan(history *checkpoint.History, now time.Time, allowDropped ...stream.UID) *Plan {
+	p := &Plan{Pipeline: j.Graph.Name, File: j.File, ConfigHash: j.ConfigHash, MaxParallelism: j.Spec.MaxParallelism,
+		Guarantees: j.Guarantees(), Storage: j.Storage.String(), Time: j.planTime()}
+	p.Tasks, p.Exchanges = j.planTasks()
+	if j.keyed() {
+		p.State = j.Spec.State.Backend
+		if p.State != "memory" {
+			p.State += " in " + j.State.Dir
+		}
+	}
+	if history != nil {
+		p.Start = j.planStart(history, now, allowDropped)
+	}
+	return p
+}
+
+// keyed reports whether a component has keyed state.
+func (j *Job) keyed() bool {
+	for _, n := range j.Graph.Nodes {
+		if n.Operator != nil && len(n.Operator.Keyed) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *Job) planTime() PlanTime {
+	t := PlanTime{Mode: string(j.Policy.Mode), Interval: Duration(j.Policy.Interval), Timeout: Duration(j.Policy.Timeout)}
+	if j.Policy.Mode == checkpoint.None {
+		return PlanTime{Mode: t.Mode}
+	}
+	for _, c := range j.Components {
+		if !c.transactional(j.Policy.Mode) || c.parts.Sink.Features.Timeout == 0 {
+			continue
+		}
+		timeout := c.parts.Sink.Features.Timeout
+		if drain, err := j.Policy.DrainFor(timeout); err == nil {
+			t.Transactions = append(t.Transactions, PlanTransaction{c.Name, Duration(timeout), Duration(drain)})
+		}
+		t.WorstAge, t.Outage = Duration(j.Policy.WorstAge()), Duration(j.Policy.Drain)
+	}
+	return t
+}
+
+// planTasks groups the nodes as the engine does: a node joins the task of its only
+// input when every record would stay in the subtask it is in.
+func (j *Job) planTasks() (tasks []PlanTask, exchanges []PlanExchange) {
+	task := map[stream.UID]int{}
+	for _, n := range j.sortedNodes() {
+		at := -1
+		if len(n.Inputs) == 1 {
+			in, p := n.Inputs[0], j.parallelism(n)
+			if i := task[in.From]; tasks[i].Parallelism == p && (in.Key == nil || p == 1) {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(tasks)
+			tasks = append(tasks, PlanTask{Name: string(n.UID), Parallelism: j.parallelism(n)})
+			for _, in := range n.Inputs {
+				exchanges = append(exchanges, exchange(n, in))
+			}
+		}
+		task[n.UID] = at
+		tasks[at].Components = append(tasks[at].Components, PlanComponent{UID: n.UID, Kind: string(n.Kind), Type: n.Type, Detail: n.Detail,
+			Keyed: n.Operator != nil && len(n.Operator.Keyed) > 0, OnError: string(n.OnError)})
+	}
+	return tasks, exchanges
+}
+
+func exchange(n *pipeline.Node, in pipeline.Input) PlanExchange {
+	e := PlanExchange{From: in.From, To: n.UID}
+	if in.Key != nil {
+		e.Key = in.Key.Text
+	}
+	return e
+}
+
+func (j *Job) parallelism(n *pipeline.Node) int {
+	if n.Parallelism > 0 {
+		return n.Parallelism
+	}
+	return max(j.Graph.Parallelism, 1)
+}
+
+// sortedNodes returns the nodes with every input before its user. The graph has
+// been checked: there are no circles.
+func (j *Job) sortedNodes() (out []*pipeline.Node) {
+	done := map[stream.UID]bool{}
+	var visit func(n *pipeline.Node)
+	visit = func(n *pipeline.Node) {
+		if done[n.UID] {
+			return
+		}
+		done[n.UID] = true
+		for _, in := range n.Inputs {
+			visit(j.Graph.Node(in.From))
+		}
+		out = append(out, n)
+	}
+	for _, n := range j.Graph.Nodes {
+		visit(n)
+	}
+	return out
+}
+
+// Err returns why the job would not start from what is stored: an error of class
+// RestoreRefused, or nil.
+func (p *Plan) Err() error {
+	if p.Start == nil || len(p.Start.Refused) == 0 {
+		return nil
+	}
+	return stream.Errorf(stream.RestoreRefused, "restore.incompatible", "plan", p.Start.Checkpoint, "%s", strings.Join(p.Start.Refused, "; ")).
+		WithFix("%s", p.Start.Fix)
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Render writes the plan for people.
+func (p *Plan) Render(w io.Writer, s Style) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s  max_parallelism %d  config %s\n", s.paint(bold, p.Pipeline), p.File, p.MaxParallelism, p.ConfigHash[:min(8, len(p.ConfigHash))])
+	p.renderTasks(&b, s)
+	p.renderGuarantees(&b, s)
+	p.renderTime(&b, s)
+	if p.Start != nil {
+		p.renderStart(&b, s)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func head(b *strings.Builder, s Style, title string) {
+	fmt.Fprintf(b, "\n%s\n", s.paint(bold, title))
+}
+
+// table aligns rows of columns.
+func table(b *strings.Builder, rows [][]string) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(w, "  "+strings.Join(r, "\t"))
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+}
+
+func (p *Plan) renderTasks(b *strings.Builder, s Style) {
+	head(b, s, "tasks")
+	var rows [][]string
+	for _, t := range p.Tasks {
+		var chain []string
+		for _, c := range t.Components {
+			chain = append(chain, c.String())
+		}
+		rows = append(rows, []string{t.Name, "x" + strconv.Itoa(t.Parallelism), strings.Join(chain, " -> ")})
+	}
+	table(b, rows)
+	if len(p.Exchanges) == 0 {
+		return
+	}
+	head(b, s, "exchanges")
+	rows = nil
+	for _, e := range p.Exchanges {
+		how := "dealt out"
+		if e.Key != "" {
+			how = "by " + e.Key
+		}
+		rows = append(rows, []string{fmt.Sprintf("%s => %s", e.From, e.To), how})
+	}
+	table(b, rows)
+}
+
+// String returns the component as plans show it.
+func (c PlanComponent) String() string {
+	parts := []string{c.Type}
+	if c.Detail != "" {
+		parts = append(parts, c.Detail)
+	}
+	if c.Keyed {
+		parts = append(parts, "state")
+	}
+	if c.OnError == "skip" {
+		parts = append(parts, "skips bad records")
+	}
+	return fmt.Sprintf("%s (%s)", c.UID, strings.Join(parts, ", "))
+}
+
+func (p *Plan) renderGuarantees(b *strings.Builder, s Style) {
+	head(b, s, "guarantees")
+	for _, g := range p.Guarantees {
+		color := green
+		if g.Level != ExactlyOnce {
+			color = yellow
+		}
+		fmt.Fprintf(b, "  %s\n", s.paint(color, g.String()))
+		if g.Weakest != nil {
+			fmt.Fprintf(b, "      %s\n", g.Weakest.Why)
+		}
+		for _, n := range g.Notes {
+			fmt.Fprintf(b, "      %s\n", n)
+		}
+	}
+}
+
+func (p *Plan) renderTime(b *strings.Builder, s Style) {
+	head(b, s, "time")
+	t := p.Time
+	if t.Interval == 0 {
+		b.WriteString("  no checkpoints are taken\n")
+		return
+	}
+	rows := [][]string{{"checkpoints", fmt.Sprintf("%s, every %v, given up after %v, kept in %s", t.Mode, t.Interval, t.Timeout, p.Storage)}}
+	if p.State != "" {
+		rows = append(rows, []string{"state", p.State})
+	}
+	for _, x := range t.Transactions {
+		rows = append(rows, []string{x.Sink, fmt.Sprintf("transaction timeout %v - worst age %v = %v of outage that loses nothing", x.Timeout, t.WorstAge, x.Outage)})
+	}
+	table(b, rows)
+}
+
+func (p *Plan) renderStart(b *strings.Builder, s Style) {
+	head(b, s, "start")
+	st := p.Start
+	if st.Checkpoint == "" {
+		fmt.Fprintf(b, "  attempt %d begins anew: there is no checkpoint in %s\n", st.Attempt, p.Storage)
+		return
+	}
+	changed := ""
+	if st.ConfigChanged {
+		changed = "; the file has changed since"
+	}
+	fmt.Fprintf(b, "  attempt %d restores checkpoint %s (%s, %v old) from %s%s\n", st.Attempt, st.Checkpoint, st.Kind, st.Age, p.Storage, changed)
+	var rows [][]string
+	for _, c := range st.Changes {
+		rows = append(rows, []string{fateSigns[c.Fate] + " " + string(c.UID), c.Fate, c.detail()})
+	}
+	table(b, rows)
+	for _, x := range st.Pending {
+		fmt.Fprintf(b, "  first commits %d rows of %s/%d at checkpoint %s%s\n", x.Rows, x.Sink, x.Subtask, x.Checkpoint, x.left())
+	}
+	for _, r := range st.Refused {
+		fmt.Fprintf(b, "  %s %s\n", s.paint(red, "refused:"), r)
+	}
+	if st.Fix != "" {
+		fmt.Fprintf(b, "  %s %s\n", s.paint(green, "->"), st.Fix)
+	}
+}
+
+var fateSigns = map[string]string{"kept": "~", "new": "+", "dropped": "-", "refused": "!"}
+
+func (c PlanChange) detail() string {
+	switch {
+	case c.Why != "":
+		return c.Why
+	case c.Partitions > 0:
+		return count(c.Partitions, "partition")
+	case c.Bytes > 0:
+		return about(c.Bytes)
+	}
+	return ""
+}
+
+// about shortens a number of bytes to three digits.
+func about(n int64) string {
+	for _, u := range units[:4] {
+		if n >= u.bytes {
+			return strconv.FormatFloat(float64(n)/float64(u.bytes), 'f', 1, 64) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+func (x PlanPending) left() string {
+	switch {
+	case x.Left == nil:
+		return ""
+	case *x.Left < 0:
+		return fmt.Sprintf(", whose timeout passed %v ago", -*x.Left)
+	}
+	return fmt.Sprintf(", which time out in %v", *x.Left)
+}
