@@ -36,7 +36,7 @@ type AttemptOptions struct {
 }
 
 // OpenAttempt takes the job over (V2): it appends an attempt entry with the next
-// number, again and again until the entry is its own.
+// number, again and again until the entry is its own and the newest of the log.
 func OpenAttempt(ctx context.Context, st Storage, o AttemptOptions) (*Attempt, error) {
 	raw := make([]byte, 16)
 	if _, err := io.ReadFull(o.World.Entropy, raw); err != nil {
@@ -52,15 +52,32 @@ func OpenAttempt(ctx context.Context, st Storage, o AttemptOptions) (*Attempt, e
 		if err != nil {
 			return nil, err
 		}
-		switch err := a.append(ctx, e); {
-		case err == nil:
-			return a, nil
-		case stream.ClassOf(err) != stream.Fenced:
+		if err := a.append(ctx, e); err == nil {
+			if newest, err := a.newest(ctx); newest || err != nil {
+				return a, err
+			}
+			continue
+		} else if stream.ClassOf(err) != stream.Fenced {
 			return nil, err
 		}
 		// Another process was quicker: look again and ask for the next number.
 		a.ended = nil
 	}
+}
+
+// newest reports whether the entry that was just appended is the last one.
+//
+// It need not be. Between reading the log and appending to it, this process may
+// have been stopped for as long as a running attempt needs to publish several
+// checkpoints and to drop the older ones again, so that the expected place was
+// free once more: in the past, where it fences nobody. Such an entry is harmless,
+// for its number is never used, but the job is not taken over by it.
+func (a *Attempt) newest(ctx context.Context) (bool, error) {
+	infos, err := a.st.List(ctx, logPrefix)
+	if err != nil {
+		return false, storageError("read log", a.st, err)
+	}
+	return len(infos) > 0 && infos[len(infos)-1].Name == entryName(a.next-1), nil
 }
 
 // claim prepares the attempt entry that follows h.
@@ -100,6 +117,10 @@ func (a *Attempt) append(ctx context.Context, e *Entry) error {
 	}
 	fault.Point("log.append." + string(e.Kind) + ".before")
 	if err := a.st.PutIfAbsent(ctx, entryName(e.Seq), b); err != nil {
+		if errors.Is(err, ErrNotDurable) {
+			a.ended = storageError("append "+string(e.Kind), a.st, err)
+			return a.ended
+		}
 		err = a.settle(ctx, e, err)
 		if broken.Is(broken.PublishWithoutLog) && stream.ClassOf(err) == stream.Fenced && e.Kind == EntryCheckpoint {
 			a.next++
@@ -126,7 +147,10 @@ func (a *Attempt) settle(ctx context.Context, e *Entry, cause error) error {
 			return nil
 		case err == nil:
 			return a.fencedBy(got)
-		case errors.Is(err, ErrNotFound) && !errors.Is(cause, ErrExists):
+		case errors.Is(err, ErrNotFound) && errors.Is(cause, ErrExists):
+			// It existed and retention dropped it: only a later owner does that.
+			return stream.Errorf(stream.Fenced, "log.fenced", "append", name, "the entry was another's, and is gone already; this is attempt %d", a.number)
+		case errors.Is(err, ErrNotFound):
 			// It may still arrive: whether n is published is not known any more, so
 			// this attempt must not go on (PROTOCOL 2).
 			return stream.Errorf(stream.Restart, "log.append_unknown", "append "+string(e.Kind), name,

@@ -69,12 +69,19 @@ func encodeEntry(e *Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(body) > maxEntry {
+		return nil, fmt.Errorf("%d bytes, more than %d", len(body), maxEntry)
+	}
+	return frameOf(body), nil
+}
+
+func frameOf(body []byte) []byte {
 	b := make([]byte, 0, entryHeader+len(body))
 	b = append(b, entryMagic...)
 	b = binary.LittleEndian.AppendUint16(b, entryVersion)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
-	return append(b, body...), nil
+	return append(b, body...)
 }
 
 // decodeEntry reads what encodeEntry wrote. Every deviation is an error: an
@@ -99,6 +106,9 @@ func decodeEntry(b []byte) (*Entry, error) {
 	if err := d.Decode(&e); err != nil {
 		return nil, fmt.Errorf("entry body: %w", err)
 	}
+	if d.InputOffset() != int64(len(body)) {
+		return nil, fmt.Errorf("entry body has %d bytes too many", int64(len(body))-d.InputOffset())
+	}
 	return &e, e.check()
 }
 
@@ -109,7 +119,7 @@ func (e *Entry) check() error {
 	case EntryAttempt:
 		ok = ok && !e.Lineage.IsZero()
 	case EntryCheckpoint:
-		ok = ok && e.Metadata != nil
+		ok = ok && e.Metadata != nil && e.Metadata.ID != stream.NoCheckpoint
 		if ok && e.Metadata.Version > MetadataVersion {
 			return fmt.Errorf("metadata version %d is newer than this binary, which reads up to %d", e.Metadata.Version, MetadataVersion)
 		}
@@ -133,5 +143,9 @@ const logPrefix = "log/"
 func entryName(seq uint64) string { return fmt.Sprintf("%s%012d", logPrefix, seq) }
 
 func entrySeq(name string) (uint64, error) {
-	return strconv.ParseUint(strings.TrimPrefix(name, logPrefix), 10, 64)
+	seq, err := strconv.ParseUint(strings.TrimPrefix(name, logPrefix), 10, 64)
+	if err == nil && entryName(seq) != name {
+		err = fmt.Errorf("entry %d is called %s", seq, entryName(seq))
+	}
+	return seq, err
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,26 +17,42 @@ type History struct {
 	Entries []Entry
 }
 
+// readTries is how often ReadHistory looks for a log that does not lose entries
+// while it is read.
+const readTries = 10
+
 // ReadHistory reads the whole log. An unreadable entry is an error: what it
-// decided cannot be guessed.
+// decided cannot be guessed. When entries vanish meanwhile, a running attempt
+// drops old ones: then newer ones may have come that were not seen, so it looks
+// again.
 func ReadHistory(ctx context.Context, st Storage) (*History, error) {
+	for try := 1; ; try++ {
+		h, whole, err := readHistory(ctx, st)
+		if err != nil || whole || try == readTries {
+			return h, err
+		}
+	}
+}
+
+func readHistory(ctx context.Context, st Storage) (h *History, whole bool, err error) {
 	infos, err := st.List(ctx, logPrefix)
 	if err != nil {
-		return nil, storageError("read log", st, err)
+		return nil, false, storageError("read log", st, err)
 	}
-	h := &History{}
+	h, whole = &History{}, true
 	for _, in := range infos {
 		e, err := readEntry(ctx, st, in.Name)
 		if errors.Is(err, ErrNotFound) {
-			continue // retention of a running attempt dropped it meanwhile
+			whole = false
+			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		h.Entries = append(h.Entries, *e)
 	}
-	slices.SortFunc(h.Entries, func(a, b Entry) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	return h, nil
+	slices.SortFunc(h.Entries, func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return h, whole, nil
 }
 
 func readEntry(ctx context.Context, st Storage, name string) (*Entry, error) {

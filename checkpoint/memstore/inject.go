@@ -34,6 +34,9 @@ func (s *Store) Inject(f func(Call) Verdict) {
 	s.inject = f
 }
 
+// Settle returns when all late calls have taken effect; their channels are closed.
+func (s *Store) Settle() { s.late.Wait() }
+
 func (s *Store) call(ctx context.Context, op, name string, do func() error) error {
 	if err := s.checkCall(ctx, op, name); err != nil {
 		return err
@@ -50,10 +53,10 @@ func (s *Store) call(ctx context.Context, op, name string, do func() error) erro
 	case v.Lost:
 		return v.Err
 	case v.Late != nil:
-		go func() {
+		s.late.Go(func() {
 			<-v.Late
 			_ = s.locked(do)
-		}()
+		})
 		return v.Err
 	}
 	if err := s.locked(do); v.Err == nil {

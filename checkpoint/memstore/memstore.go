@@ -29,6 +29,7 @@ type Store struct {
 	holder  *checkpoint.Holder
 	inject  func(Call) Verdict
 	ops     int
+	late    sync.WaitGroup
 }
 
 var _ checkpoint.Storage = (*Store)(nil)

@@ -58,4 +58,5 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("late, before it arrived: %v", err)
 	}
 	close(late)
+	st.Settle()
 }
