@@ -80,9 +80,12 @@ func (c *Client) open(ctx context.Context) (err error) {
 	if c.Limits, err = kafkaconn.ReadLimits(ctx, cl); err != nil {
 		return err
 	}
-	_, err = c.Topics(ctx)
+	_, err = c.Refresh(ctx)
 	return err
 }
+
+// SetTimeout sets the transaction timeout once it is known; before the client is used.
+func (c *Client) SetTimeout(d time.Duration) { c.o.Timeout = d }
 
 // Close ends the connections. It touches no transaction.
 func (c *Client) Close() {
@@ -155,12 +158,11 @@ func (c *Client) admin() (*kadm.Client, error) {
 	return kadm.NewClient(cl), nil
 }
 
-// Topics returns what is known about the sink's topics, asking for those that are
-// not known yet.
-func (c *Client) Topics(ctx context.Context) ([]kafkaconn.TopicInfo, error) {
+// Refresh asks about all topics again: settings change, and partitions are added.
+func (c *Client) Refresh(ctx context.Context) ([]kafkaconn.TopicInfo, error) {
 	infos := make([]kafkaconn.TopicInfo, len(c.o.Topics))
 	for i, name := range c.o.Topics {
-		info, err := c.topic(ctx, name)
+		info, err := c.readTopic(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -169,20 +171,18 @@ func (c *Client) Topics(ctx context.Context) ([]kafkaconn.TopicInfo, error) {
 	return infos, nil
 }
 
-// Refresh forgets what is known about topics: partitions may have been added.
-func (c *Client) Refresh() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.topics)
-}
-
-func (c *Client) topic(ctx context.Context, name string) (info kafkaconn.TopicInfo, err error) {
+// topic returns what is known about a topic, or asks.
+func (c *Client) topic(ctx context.Context, name string) (kafkaconn.TopicInfo, error) {
 	c.mu.Lock()
 	info, ok := c.topics[name]
 	c.mu.Unlock()
 	if ok {
 		return info, nil
 	}
+	return c.readTopic(ctx, name)
+}
+
+func (c *Client) readTopic(ctx context.Context, name string) (info kafkaconn.TopicInfo, err error) {
 	cl, err := c.client(2)
 	if err != nil {
 		return info, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -171,4 +172,13 @@ func notMarked(err error) error {
 		return fmt.Errorf("marker: %w", err)
 	}
 	return &stream.Error{Class: stream.Restart, Code: "kafka.marker", Op: "prepare transaction", Err: err}
+}
+
+// Payload describes the prepared transaction t of a lane.
+func (c *Client) Payload(t Txn, subtask, slot int, start time.Time, written []Written) *Payload {
+	c.mu.Lock()
+	topicID := c.topics[c.markerTopic()].ID
+	c.mu.Unlock()
+	return &Payload{Txn: t, Slot: slot, Group: c.o.Names.Group(subtask), Topic: c.markerTopic(), TopicID: topicID,
+		StartMillis: start.UnixMilli(), TimeoutMillis: c.o.Timeout.Milliseconds(), Written: written}
 }
