@@ -130,7 +130,9 @@ func (f *factory) fresh(ctx context.Context, sl *slot) (*producer, error) {
 	}
 	txid := f.txid(sl)
 	fault.Point("kafka.init.before")
-	cl, err := f.client(kgo.TransactionalID(txid), kgo.TransactionTimeout(f.timeout), kgo.RecordDeliveryTimeout(f.timeout),
+	// No kgo.RecordDeliveryTimeout: kgo counts it from the record's own timestamp, so
+	// that every old record would time out before it was sent.
+	cl, err := f.client(kgo.TransactionalID(txid), kgo.TransactionTimeout(f.timeout),
 		kgo.ConcurrentTransactionsBackoff(5*time.Millisecond), kafkatxn.Caps(f.raw.TV))
 	if err != nil {
 		return nil, err
