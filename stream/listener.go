@@ -15,6 +15,8 @@ type Listener struct {
 	// Checkpoint is called when a checkpoint is triggered, published, aborted,
 	// or its commits are confirmed.
 	Checkpoint func(CheckpointEvent)
+	// Part is called when one timed part of a checkpoint on a subtask is over.
+	Part func(PartEvent)
 	// Commit is called for each commit that came to an end.
 	Commit func(CommitEvent)
 	// Job is called when the job changes its phase.
@@ -37,6 +39,17 @@ type CheckpointEvent struct {
 	// Reason is why it was aborted: one of checkpoint.Reason; Err the cause.
 	Reason string
 	Err    error
+}
+
+// PartEvent is one timed part of a checkpoint on one subtask.
+type PartEvent struct {
+	// Part is align (the first barrier to the last), snapshot (the quick part),
+	// pre_commit (a sink's Finish) or upload (making the snapshot durable).
+	Part  string
+	Task  TaskID
+	ID    CheckpointID
+	Begin time.Time
+	Took  time.Duration
 }
 
 // CommitEvent is the end of one commit of one committable.
@@ -73,6 +86,13 @@ func (l *Listener) Did(step string, task TaskID, id CheckpointID) {
 func (l *Listener) OnCheckpoint(e CheckpointEvent) {
 	if l != nil && l.Checkpoint != nil {
 		l.Checkpoint(e)
+	}
+}
+
+// OnPart calls Part if anybody listens.
+func (l *Listener) OnPart(e PartEvent) {
+	if l != nil && l.Part != nil {
+		l.Part(e)
 	}
 }
 

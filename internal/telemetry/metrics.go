@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"etl/stream"
+)
+
+// metrics are the instruments for what happens rarely. What is counted per record
+// lies in stream.Counters and is read by observe.
+type metrics struct {
+	pipeline attribute.KeyValue
+
+	restarts, complete, fail, commits   metric.Int64Counter
+	duration, commitTime                metric.Float64Histogram
+	alignment, sync, preCommit, uploads metric.Float64Histogram
+	sizes                               metric.Int64Gauge
+}
+
+// seconds are the bounds of histograms: checkpoints take from a millisecond to
+// minutes.
+var seconds = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+// maker makes instruments and keeps the first error.
+type maker struct {
+	metric.Meter
+	err error
+}
+
+func (m *maker) counter(name, unit, text string) metric.Int64Counter {
+	c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+	m.note(err)
+	return c
+}
+
+func (m *maker) histogram(name, text string) metric.Float64Histogram {
+	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), seconds)
+	m.note(err)
+	return h
+}
+
+func (m *maker) note(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+}
+
+func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
+	mk := &maker{Meter: m}
+	out := &metrics{
+		pipeline:   attribute.String("pipeline", pipeline),
+		restarts:   mk.counter("etl.pipeline.restarts", "{restart}", "restarts of the job, by the code of what ended the attempt"),
+		complete:   mk.counter("etl.checkpoint.completed", "{checkpoint}", "checkpoints published"),
+		fail:       mk.counter("etl.checkpoint.failed", "{checkpoint}", "checkpoints aborted"),
+		commits:    mk.counter("etl.sink.commits", "{commit}", "commits of prepared transactions"),
+		duration:   mk.histogram("etl.checkpoint.duration", "from trigger to publication"),
+		commitTime: mk.histogram("etl.checkpoint.commit_duration", "from publication until all sinks have committed"),
+		alignment:  mk.histogram("etl.checkpoint.alignment", "from the first barrier of a subtask to its last"),
+		sync:       mk.histogram("etl.checkpoint.sync", "the part of a snapshot for which a subtask stands still"),
+		preCommit:  mk.histogram("etl.checkpoint.pre_commit", "preparing a sink's transaction"),
+		uploads:    mk.histogram("etl.checkpoint.upload", "making a snapshot durable"),
+	}
+	g, err := m.Int64Gauge("etl.checkpoint.size", metric.WithUnit("By"), metric.WithDescription("size of the last checkpoint: what a restore reads (full), what it wrote (delta)"))
+	mk.note(err)
+	out.sizes = g
+	return out, mk.err
+}
+
+// attrs are the labels of a measurement.
+func (m *metrics) attrs(kv ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributes(append(kv, m.pipeline)...)
+}
+
+func (m *metrics) restart(err error) {
+	cause := stream.CodeOf(err)
+	if cause == "" {
+		cause = stream.ClassOf(err).String()
+	}
+	m.restarts.Add(context.Background(), 1, m.attrs(attribute.String("cause", cause)))
+}
+
+func (m *metrics) published(e stream.CheckpointEvent) {
+	ctx := context.Background()
+	m.complete.Add(ctx, 1, m.attrs())
+	m.duration.Record(ctx, e.Duration.Seconds(), m.attrs())
+	m.sizes.Record(ctx, e.Size, m.attrs(attribute.String("kind", "full")))
+	m.sizes.Record(ctx, e.Delta, m.attrs(attribute.String("kind", "delta")))
+}
+
+func (m *metrics) committed(d time.Duration) {
+	m.commitTime.Record(context.Background(), d.Seconds(), m.attrs())
+}
+
+func (m *metrics) failed(e stream.CheckpointEvent) {
+	m.fail.Add(context.Background(), 1, m.attrs(attribute.String("cause", e.Reason)))
+}
+
+func (m *metrics) commit(e stream.CommitEvent, result string) {
+	m.commits.Add(context.Background(), 1, m.attrs(attribute.String("component", string(e.Task.UID)), attribute.String("result", result)))
+}
+
+func (m *metrics) part(e stream.PartEvent) {
+	h := map[string]metric.Float64Histogram{"align": m.alignment, "snapshot": m.sync, "pre_commit": m.preCommit, "upload": m.uploads}[e.Part]
+	if h != nil {
+		h.Record(context.Background(), e.Took.Seconds(), m.attrs(attribute.String("component", string(e.Task.UID))))
+	}
+}
+
+// buildInfo are the labels of etl_build_info.
+func buildInfo(version string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("version", version), attribute.String("go_version", runtime.Version()))
+}
