@@ -22,7 +22,11 @@ func CheckJSON(b []byte) error {
 	}
 	var e *jsondoc.Error
 	errors.As(err, &e)
-	return &stream.Error{Class: stream.Failed, Code: e.Code, Op: "decode JSON", Err: e}
+	return notJSON(e, "")
+}
+
+func notJSON(e *jsondoc.Error, where string) error {
+	return &stream.Error{Class: stream.Failed, Code: e.Code, Op: "decode JSON", Subject: where, Err: e}
 }
 
 // CheckText is what a source with decode: text asks of a value: valid UTF-8.

@@ -27,9 +27,12 @@ const (
 	maxBytes = 64 << 20
 )
 
-// keptDocs is how many documents an evaluator keeps for the operators behind it:
-// as many as a batch usually has records. A record beyond that is parsed again.
-const keptDocs = 512
+// An evaluator keeps documents for the operators behind it: as many as a batch
+// usually has records, unless they are large. A record beyond that is parsed again.
+const (
+	keptDocs  = 512
+	keptBytes = 4 << 20
+)
 
 // Evaluator evaluates programs over records. It belongs to one task.
 type Evaluator struct {
@@ -47,6 +50,7 @@ type Evaluator struct {
 
 	docs []*jsondoc.Doc
 	next int
+	size int // of docs, in bytes
 	null jsondoc.Doc
 }
 
@@ -97,25 +101,53 @@ func (ev *Evaluator) parse(rec *stream.Record) *jsondoc.Doc {
 	if d, ok := rec.Doc.(*jsondoc.Doc); ok && d.Holds(rec.Value) {
 		return d
 	}
-	d := ev.takeDoc()
 	// What the source was to check it has checked; here only the grammar counts.
-	if err := d.Parse(rec.Value, jsondoc.Lenient); err != nil {
-		panic(&failure{code: err.(*jsondoc.Error).Code, message: err.Error()})
+	if err := ev.parseAnew(rec, jsondoc.Lenient); err != nil {
+		panic(&failure{code: err.Code, message: err.Error()})
+	}
+	return rec.Doc.(*jsondoc.Doc)
+}
+
+func (ev *Evaluator) parseAnew(rec *stream.Record, mode jsondoc.Mode) *jsondoc.Error {
+	d := ev.takeDoc()
+	before := d.Size()
+	err := d.Parse(rec.Value, mode)
+	ev.size += d.Size() - before
+	if err != nil {
+		rec.Doc = nil
+		return err.(*jsondoc.Error)
 	}
 	rec.Doc = d
-	return d
+	return nil
+}
+
+// Check is [CheckJSON] for the value of a record, a null value being fine, and
+// keeps the document for the operators behind. Without strict it asks only for the
+// grammar.
+func (ev *Evaluator) Check(rec *stream.Record, strict bool) error {
+	if rec.Value == nil {
+		return nil
+	}
+	mode := jsondoc.Lenient
+	if strict {
+		mode = jsondoc.Strict
+	}
+	if err := ev.parseAnew(rec, mode); err != nil {
+		return notJSON(err, Where(rec))
+	}
+	return nil
 }
 
 // takeDoc returns the document that was used longest ago. Records that still
 // point to it find out by Holds.
 func (ev *Evaluator) takeDoc() *jsondoc.Doc {
-	if len(ev.docs) < keptDocs {
+	if len(ev.docs) < keptDocs && (ev.size < keptBytes || len(ev.docs) == 0) {
 		d := new(jsondoc.Doc)
 		ev.docs = append(ev.docs, d)
 		return d
 	}
-	d := ev.docs[ev.next]
-	ev.next = (ev.next + 1) % keptDocs
+	d := ev.docs[ev.next%len(ev.docs)]
+	ev.next = (ev.next + 1) % len(ev.docs)
 	return d
 }
 
@@ -208,3 +240,6 @@ func (ev *Evaluator) loadText(d *jsondoc.Doc, n jsondoc.Node) string {
 	}
 	return ev.string(0, func(dst []byte) []byte { return jsondoc.Unescape(dst, t) })
 }
+
+// It returns the element that Each is at.
+func (ev *Evaluator) It() Value { return ev.bound[It] }

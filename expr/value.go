@@ -62,6 +62,9 @@ func StringValue(s string) Value {
 	return Value{kind: stream.String, num: int64(len(s)), ptr: unsafe.Pointer(unsafe.StringData(s))}
 }
 
+// TextValue returns the text of b as a Value that lies in b.
+func TextValue(b []byte) Value { return StringValue(view(b)) }
+
 func listValue(items []Value) Value {
 	return Value{kind: stream.List, exp: made, num: int64(len(items)), ptr: unsafe.Pointer(unsafe.SliceData(items))}
 }

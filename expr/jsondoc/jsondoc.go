@@ -53,6 +53,9 @@ func (d *Doc) Holds(src []byte) bool {
 	return len(d.src) == len(src) && unsafe.SliceData(d.src) == unsafe.SliceData(src)
 }
 
+// Size returns the bytes that d takes, the text not counted.
+func (d *Doc) Size() int { return cap(d.nodes) * int(unsafe.Sizeof(node{})) }
+
 // Kind returns the kind of n.
 func (d *Doc) Kind(n Node) Kind { return d.nodes[n].kind }
 
