@@ -1,8 +1,7 @@
 package checkpoint
 
 import (
-	"fmt"
-
+	"etl/internal/invariant"
 	"etl/stream"
 )
 
@@ -76,14 +75,13 @@ func (a *Aligner) Step(sig Signal) []Action {
 		}
 		return nil
 	}
-	panic(fmt.Sprintf("checkpoint: signal %T", sig))
+	invariant.Check(false, "unknown signal %T", sig)
+	return nil
 }
 
 func (a *Aligner) barrier(s BarrierOn) (out []Action) {
 	id := s.Barrier.ID
-	if id <= a.last[s.Input] {
-		panic(fmt.Sprintf("invariant I1 violated: barrier %s after %s on input %d", id, a.last[s.Input], s.Input))
-	}
+	invariant.Check(id > a.last[s.Input], "I1: barrier %s after %s on input %d", id, a.last[s.Input], s.Input)
 	a.last[s.Input] = id
 	if id <= a.done || id < a.current.ID {
 		return nil // aborted meanwhile, or overtaken by a newer one

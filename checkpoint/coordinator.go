@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"etl/internal/invariant"
 	"etl/stream"
 )
 
@@ -210,7 +211,8 @@ func (c *Coordinator) Step(ev Event) (out []Effect) {
 		}
 		return c.begin(e.At)
 	}
-	panic(fmt.Sprintf("checkpoint: event %T", ev))
+	invariant.Check(false, "unknown event %T", ev)
+	return nil
 }
 
 // begin triggers a checkpoint when one is due.
@@ -291,9 +293,7 @@ func (c *Coordinator) append(now time.Time) []Effect {
 
 func (c *Coordinator) published(e Published) []Effect {
 	p := c.find(e.ID)
-	if p == nil || !p.appending {
-		panic(fmt.Sprintf("checkpoint: %s published without an append", e.ID))
-	}
+	invariant.Check(p != nil && p.appending, "I4: %s published without an append", e.ID)
 	c.remove(p, e.At)
 	c.failures, c.first = 0, nil
 	out := []Effect{Complete{ID: p.id, Kind: p.kind, TriggeredAt: p.triggeredAt}}

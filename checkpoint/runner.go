@@ -155,24 +155,30 @@ func (r *Runner) Resolved() { r.post(func() Event { return nil }) }
 // or ctx ends (its cause).
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	scribe := make(chan struct{})
 	go func() {
 		defer close(scribe)
-		for {
-			select {
-			case job := <-r.jobs:
-				job(ctx)
-			case <-ctx.Done():
-				return
-			}
-		}
+		r.scribe(ctx)
+	}()
+	defer func() {
+		close(r.done)
+		cancel(r.err)
+		<-scribe
 	}()
 	r.loop(ctx)
-	close(r.done)
-	cancel(r.err)
-	<-scribe
 	return r.err
+}
+
+// scribe does what the log and the storage need, one thing after another.
+func (r *Runner) scribe(ctx context.Context) {
+	for {
+		select {
+		case job := <-r.jobs:
+			job(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (r *Runner) loop(ctx context.Context) {

@@ -39,7 +39,8 @@ type attempt struct {
 	open        []checkpoint.Committable
 	splits      map[stream.TaskID][]stream.Split
 	backend     state.Backend
-	uploader    *checkpoint.Packer
+	uploader    *checkpoint.Uploader
+	retention   *checkpoint.Retention
 	tasks       []*task
 	runner      *checkpoint.Runner
 
@@ -180,6 +181,10 @@ func (a *attempt) load(ctx context.Context) error {
 		}
 	}
 	a.did("V8")
+	a.retention = checkpoint.NewRetention(a.log, a.o.Storage, a.o.Policy.Retain)
+	if err := a.retention.Sweep(ctx); err != nil {
+		a.o.World.Log.Warn("what earlier attempts left in storage could not be deleted", "error", err)
+	}
 	return a.openSources(ctx)
 }
 

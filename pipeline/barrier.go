@@ -195,8 +195,14 @@ func (t *task) seal(ctx context.Context, b stream.Barrier, w *slowPart) error {
 func (t *task) readOn(ctx context.Context, w *slowPart) error {
 	t.reader.Wake()
 	el, err := t.reader.Poll(ctx)
-	if b, ok := el.(*stream.Batch); ok && err == nil {
-		err = t.links[0].push(ctx, b)
+	if err != nil {
+		return err
+	}
+	switch e := el.(type) {
+	case *stream.Batch:
+		err = t.links[0].push(ctx, e)
+	case stream.EndOfInput:
+		err = t.endOfInput(ctx, 0)
 	}
 	w.splits = t.reader.Splits()
 	return err

@@ -25,7 +25,7 @@ func (a *attempt) env(n *Node, subtask int, c *stream.Counters) stream.Env {
 
 // build opens every task and connects them.
 func (a *attempt) build(ctx context.Context) error {
-	a.uploader = checkpoint.NewPacker(a.o.Storage, a.o.World, a.log.Lineage(), a.log.Number())
+	a.uploader = checkpoint.NewUploader(checkpoint.UploaderOptions{Storage: a.o.Storage, World: a.o.World, Lineage: a.log.Lineage(), Attempt: a.log.Number()})
 	inboxes := map[*taskSpec][]*inbox{}
 	for _, spec := range a.layout.tasks {
 		for range spec.parallelism {
@@ -47,7 +47,7 @@ func (a *attempt) build(ctx context.Context) error {
 	}
 	r := checkpoint.NewRunner(checkpoint.RunnerOptions{Policy: a.o.Policy, Attempt: a.log, Storage: a.o.Storage, World: a.o.World,
 		Listener: a.o.Listener, Tasks: ids, Sources: sources, Control: (*attemptControl)(a), Ledger: a.ledger, Template: a.template(),
-		Restored: a.restored, Report: a.report, Retain: a.retain})
+		Restored: a.restored, Report: a.report, Retain: a.retention.Run})
 	a.mu.Lock()
 	a.runner = r
 	a.mu.Unlock()

@@ -109,7 +109,7 @@ func (j *Job) Run(ctx context.Context) error {
 	defer unlock()
 	err = j.attempts(ctx)
 	if errors.Is(err, errCancelled) {
-		err = j.cleanUp(err)
+		err = nil // it is no error to have cancelled a job
 	}
 	j.ended(err)
 	return err
@@ -166,9 +166,6 @@ func onlyCancel(ctx context.Context) error {
 	}
 	return nil
 }
-
-// cleanUp ends a cancelled job: it is no error to have cancelled it.
-func (j *Job) cleanUp(error) error { return nil }
 
 // phase tells the world what the job does now.
 func (j *Job) phase(p string, err error) {

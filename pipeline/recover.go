@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"etl/internal/broken"
 	"etl/internal/fault"
 	"etl/sink"
-	"etl/state"
 	"etl/stream"
 )
 
@@ -73,28 +71,7 @@ func (a *attempt) candidates(ctx context.Context) ([]*checkpoint.Metadata, error
 	if len(all) == 0 {
 		return nil, nil
 	}
-	m := all[len(all)-1]
-	return all, a.present(ctx, m)
-}
-
-// present checks that every object m lists exists with its size. A missing one
-// is refused: an older checkpoint is never taken instead (exit 4).
-func (a *attempt) present(ctx context.Context, m *checkpoint.Metadata) error {
-	need := map[string]int64{}
-	m.Objects(func(h state.Handle) { need[h.Object] = max(need[h.Object], h.Offset+h.Size) })
-	for name, size := range need {
-		in, err := a.o.Storage.Stat(ctx, name)
-		switch {
-		case errors.Is(err, checkpoint.ErrNotFound):
-			return stream.Errorf(stream.RestoreRefused, "restore.missing_object", "restore", m.ID.String(), "object %s is missing from %s", name, a.o.Storage.URL()).
-				WithFix("bring the object back, or name an older checkpoint with --from")
-		case err != nil:
-			return stream.Errorf(stream.Restart, "storage.failed", "restore", name, "%w", err)
-		case in.Size < size:
-			return stream.Errorf(stream.RestoreRefused, "restore.short_object", "restore", m.ID.String(), "object %s has %d bytes, %d are needed", name, in.Size, size)
-		}
-	}
-	return nil
+	return all, checkpoint.VerifyObjects(ctx, a.o.Storage, all[len(all)-1])
 }
 
 // evidence is the read-only half of V4: every committable that is not confirmed

@@ -150,11 +150,6 @@ func (a *attempt) report(ctx context.Context, p checkpoint.Permit, m *checkpoint
 	}
 }
 
-// retain deletes what the newest confirmed checkpoint has subsumed.
-func (a *attempt) retain(ctx context.Context) error {
-	return checkpoint.Retain(ctx, a.log, a.o.Storage, a.o.Policy.Retain)
-}
-
 // close ends everything an attempt has opened, in the reverse order. It never
 // ends a transaction, unless the job was cancelled.
 func (a *attempt) close() error {
@@ -215,6 +210,9 @@ func (a *attempt) endOwn() error {
 		if err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, keep); err != nil {
 			return fmt.Errorf("end the open transactions of %s: %w", uid, err)
 		}
+	}
+	if a.o.DeleteOnCancel && len(keep) == 0 && a.retention != nil {
+		return errors.Join(a.log.Close(ctx), a.retention.Purge(ctx))
 	}
 	return nil
 }
