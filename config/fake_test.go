@@ -55,19 +55,8 @@ type fakeSink struct {
 	Prefix     string    `yaml:"prefix" doc:"of ids"`
 }
 
-type fakeFilter struct {
-	Where Expr `yaml:"where" required:"true" doc:"which records pass"`
-}
-
-type fakeCount struct {
-	Key []Expr `yaml:"key" required:"true" one:"true" doc:"what to count by"`
-}
-
 func fakeRegistry() *Registry {
-	r := &Registry{types: map[Section]map[string]*componentType{}, storages: map[string]OpenStorage{}, backends: map[string]MakeBackend{}}
-	for _, s := range sections {
-		r.types[s] = map[string]*componentType{}
-	}
+	r := NewRegistry()
 	RegisterConnection(r, "kafka", "a cluster", func(c *Component, s *fakeConnection) {
 		if s.SASL != nil && s.SASL.Password.IsZero() {
 			c.Problem("sasl.password", "kafka.sasl", "the password is empty", "give one")
@@ -75,11 +64,6 @@ func fakeRegistry() *Registry {
 	})
 	Register(r, Sources, "kafka", "topics", makeFakeSource)
 	Register(r, Sinks, "kafka", "a topic", makeFakeSink)
-	Register(r, Transforms, "filter", "lets records pass", func(c *Component, s *fakeFilter) Parts {
-		c.Compile("where", s.Where, expr.Env{This: c.Schema(), Want: stream.Bool})
-		return Parts{Operator: &pipeline.Operator{}, Out: c.Schema(), Detail: string(s.Where)}
-	})
-	Register(r, Transforms, "count", "counts", makeFakeCount)
 	r.Storage("file", func(context.Context, stream.World, string, StorageURL) (checkpoint.Storage, error) { return nil, nil })
 	r.Storage("memory", func(context.Context, stream.World, string, StorageURL) (checkpoint.Storage, error) { return nil, nil })
 	r.Backend("pebble", func(BackendSpec) func(pipeline.BackendEnv) (state.Backend, error) { return nil })
@@ -121,22 +105,6 @@ func makeFakeSink(c *Component, s *fakeSink) Parts {
 		p.Limits = []Limit{{AtLeastOnce, "delivery: at_least_once", "rows are written before the checkpoint is complete"}}
 	}
 	return p
-}
-
-func makeFakeCount(c *Component, s *fakeCount) Parts {
-	var texts []string
-	out := stream.Type{Kind: stream.Object}
-	for i, k := range s.Key {
-		p := c.Compile(element("key", i), k, expr.Env{This: c.Schema()})
-		if p != nil {
-			name, _ := p.PathName()
-			out.Fields = append(out.Fields, stream.Field{Name: name, Type: p.Type()})
-		}
-		texts = append(texts, string(k))
-	}
-	out.Fields = append(out.Fields, stream.Field{Name: "n", Type: stream.Type{Kind: stream.Int}})
-	return Parts{Operator: &pipeline.Operator{Keyed: []state.Descriptor{{Name: "n", Kind: "value", Serializer: "count/1"}}},
-		Key: &pipeline.Key{Text: strings.Join(texts, ", ")}, Out: &stream.Schema{Format: stream.JSON, Type: out}, Detail: "count"}
 }
 
 // fakeFile is a secret file of a test.

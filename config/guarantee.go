@@ -65,7 +65,7 @@ type Guarantee struct {
 
 // String returns the guarantee in one line.
 func (g Guarantee) String() string {
-	s := fmt.Sprintf("%s -> %s: %s (%s", g.Source, g.Sink, g.Level, g.Delivery)
+	s := fmt.Sprintf("%s: %s (%s", strings.Join(g.Path, " -> "), g.Level, g.Delivery)
 	if g.Visible > 0 {
 		s += fmt.Sprintf(", visible every %v", g.Visible)
 	}

@@ -1,7 +1,176 @@
 package config
 
-import "etl/transform"
+import (
+	"fmt"
+	"strings"
 
-func registerTransforms(r *Registry) {}
+	"etl/checkpoint"
+	"etl/expr"
+	"etl/pipeline"
+	"etl/stream"
+	"etl/transform"
+)
 
-func decodeOperator(d Decode) func() transform.Operator { return nil }
+// The keys of the transforms.
+type (
+	filterSpec struct {
+		Where Expr     `yaml:"where" required:"true" doc:"the condition under which a record passes"`
+		_     struct{} `reserved:"on_reject"`
+	}
+	mapSpec struct {
+		Map Map[Expr] `yaml:"map" required:"true" doc:"the fields of the new value, in this order"`
+	}
+	flatMapSpec struct {
+		Each  Expr      `yaml:"each" required:"true" doc:"a list; each of its elements, called it, becomes a record"`
+		Where Expr      `yaml:"where" doc:"the condition under which an element becomes one"`
+		Map   Map[Expr] `yaml:"map" doc:"the fields of the new values; without it the element is the value"`
+	}
+	aggregateSpec struct {
+		Key        []Expr               `yaml:"key" required:"true" one:"true" doc:"what records are grouped by: one expression or a list"`
+		Aggregates Map[aggregationSpec] `yaml:"aggregates" required:"true" doc:"the results, by name"`
+		Emit       string               `yaml:"emit" default:"on_checkpoint" oneof:"on_checkpoint|on_change" doc:"on_checkpoint emits each changed key once per checkpoint, on_change with every record that changes it"`
+		_          struct{}             `reserved:"ttl ttl_update"`
+	}
+	aggregationSpec struct {
+		Op    string `yaml:"op" word:"true" required:"true" oneof:"count|sum|min|max" doc:"what is computed; sums are exact"`
+		Of    Expr   `yaml:"of" doc:"what it is computed of; count counts records without it, and values that are not null with it"`
+		Where Expr   `yaml:"where" doc:"the records that take part"`
+	}
+)
+
+func registerTransforms(r *Registry) {
+	Register(r, Transforms, "filter", "passes the records for which a condition holds", makeFilter)
+	Register(r, Transforms, "map", "replaces each value by an object of expressions", makeMap)
+	Register(r, Transforms, "flat_map", "makes a record of each element of a list", makeFlatMap)
+	Register(r, Transforms, "aggregate", "keeps running results per key", makeAggregate)
+}
+
+func decodeOperator(d Decode) func() transform.Operator {
+	return transform.Decode{Schema: d.schema(), Strict: d.Strict}.New
+}
+
+func makeFilter(c *Component, s *filterSpec) Parts {
+	where := c.Compile("where", s.Where, expr.Env{This: c.Schema(), Want: stream.Bool})
+	return Parts{Operator: &pipeline.Operator{New: transform.Filter{Where: where}.New}, Out: c.Schema(), Detail: string(s.Where)}
+}
+
+func makeMap(c *Component, s *mapSpec) Parts {
+	m := transform.Map{Fields: c.CompileFields("map", s.Map, expr.Env{This: c.Schema()})}
+	return Parts{Operator: &pipeline.Operator{New: m.New}, Out: c.output("map", len(m.Fields) == len(s.Map), m), Detail: names(s.Map)}
+}
+
+// CompileFields compiles the fields of an object. Those that are wrong are
+// reported and left out.
+func (c *Component) CompileFields(path string, fields Map[Expr], env expr.Env) (out []transform.Field) {
+	for _, f := range fields {
+		if p := c.Compile(child(path, f.Key), f.Value, env); p != nil {
+			out = append(out, transform.Field{Name: f.Key, Value: p})
+		}
+	}
+	return out
+}
+
+// planned is an operator that knows what it emits.
+type planned interface {
+	OutputSchema(in *stream.Schema) (*stream.Schema, error)
+}
+
+// output asks an operator for its schema, unless its expressions are wrong.
+func (c *Component) output(path string, ok bool, p planned) *stream.Schema {
+	if !ok {
+		return anySchema
+	}
+	s, err := p.OutputSchema(c.Schema())
+	if err != nil {
+		c.Reject(path, err)
+		return anySchema
+	}
+	return s
+}
+
+func names[T any](m Map[T]) string {
+	var out []string
+	for _, p := range m {
+		out = append(out, p.Key)
+	}
+	return strings.Join(out, ", ")
+}
+
+func makeFlatMap(c *Component, s *flatMapSpec) Parts {
+	f := transform.FlatMap{Each: c.Compile("each", s.Each, expr.Env{This: c.Schema(), Want: stream.List})}
+	ok := f.Each != nil
+	var it stream.Type
+	if ok {
+		it = transform.ElementType(f.Each)
+	}
+	env := expr.Env{This: c.Schema(), It: &it}
+	if s.Where != "" {
+		where := env
+		where.Want = stream.Bool
+		f.Where = c.Compile("where", s.Where, where)
+	}
+	f.Map = c.CompileFields("map", s.Map, env)
+	out := c.output("map", ok && len(f.Map) == len(s.Map), f)
+	return Parts{Operator: &pipeline.Operator{New: f.New}, Out: out, Detail: string(s.Each)}
+}
+
+func makeAggregate(c *Component, s *aggregateSpec) Parts {
+	a := transform.Aggregate{Key: c.compileKey(s), Emit: transform.OnCheckpoint}
+	if s.Emit == "on_change" {
+		a.Emit = transform.OnChange
+	} else if c.Job.Policy.Mode == checkpoint.None {
+		c.Problem("emit", "aggregate.emit", "on_checkpoint never emits under checkpoint.mode: none", "set emit: on_change")
+	}
+	for _, g := range s.Aggregates {
+		a.Aggregations = append(a.Aggregations, c.aggregation(g))
+	}
+	ok := len(a.Key) == len(s.Key)
+	for _, g := range a.Aggregations {
+		ok = ok && (g.Op == transform.Count || g.Of != nil)
+	}
+	var texts []string
+	for _, k := range s.Key {
+		texts = append(texts, string(k))
+	}
+	p := Parts{Out: c.output("aggregates", ok, a), Detail: names(s.Aggregates) + " " + s.Emit, Operator: &pipeline.Operator{New: a.New, Keyed: a.Descriptors()}}
+	p.Key = &pipeline.Key{Text: strings.Join(texts, ", "), New: func() pipeline.Keyer { return transform.NewKeyer(a.Key) }}
+	return p
+}
+
+func (c *Component) compileKey(s *aggregateSpec) (out []*expr.Program) {
+	for i, k := range s.Key {
+		path := element("key", i)
+		if !c.Has(path) {
+			path = "key"
+		}
+		p := c.Compile(path, k, expr.Env{This: c.Schema()})
+		if p == nil {
+			continue
+		}
+		if kind := p.Type().Kind; kind == stream.List || kind == stream.Object || kind == stream.Null {
+			c.Problem(path, expr.CodeKeyKind, fmt.Sprintf("a key is a string, a number or a bool, not %s", kind), "name a field, or list several keys: [this.a, this.b]")
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (c *Component) aggregation(g Pair[aggregationSpec]) transform.Aggregation {
+	path := child("aggregates", g.Key)
+	out := transform.Aggregation{Name: g.Key, Op: transform.Op(g.Value.Op)}
+	env := expr.Env{This: c.Schema()}
+	if out.Op == transform.Sum {
+		env.Want = stream.Decimal
+	}
+	switch {
+	case g.Value.Of != "":
+		out.Of = c.Compile(child(path, "of"), g.Value.Of, env)
+	case out.Op != transform.Count && out.Op != "":
+		c.Problem(path, "aggregate.of", fmt.Sprintf("%s needs to know of what", out.Op), "add of: this.field")
+	}
+	if g.Value.Where != "" {
+		out.Where = c.Compile(child(path, "where"), g.Value.Where, expr.Env{This: c.Schema(), Want: stream.Bool})
+	}
+	return out
+}
