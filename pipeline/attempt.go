@@ -261,7 +261,7 @@ func (a *attempt) publishInitial(ctx context.Context) error {
 		for i := range a.graph.parallelism(n) {
 			t := stream.TaskID{UID: n.UID, Subtask: i}
 			if s := a.splits[t]; n.Source != nil && len(s) > 0 {
-				m.Tasks = append(m.Tasks, checkpoint.TaskState{TaskID: t, Splits: s})
+				m.Tasks = append(m.Tasks, checkpoint.TaskState{TaskID: t, Splits: slices.Clone(s)})
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"etl/checkpoint"
 	"etl/source"
@@ -107,7 +108,7 @@ func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) 
 		t.reader = n.Source.NewReader()
 		t.ctl.wake = t.reader.Wake
 		l.op = forward{}
-		return l, t.reader.Open(ctx, source.Env{Env: l.env, Schema: n.Out}, a.splits[l.env.Task()])
+		return l, t.reader.Open(ctx, source.Env{Env: l.env, Schema: n.Out}, slices.Clone(a.splits[l.env.Task()]))
 	case n.Sink != nil:
 		l.writer = n.Sink.NewWriter()
 		if err := l.writer.Open(ctx, l.env, a.writerState(l.env.Task())); err != nil {
