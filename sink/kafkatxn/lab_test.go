@@ -243,3 +243,5 @@ func sorted[T ~string](s []T) []T { slices.Sort(s); return s }
 var _ = io.EOF
 
 func sharedBroker(t testing.TB) *kafkatest.Broker { return kafkatest.Shared(t) }
+
+func tv1() kfake.Opt { return kfake.MaxVersions(kversion.V3_9_0()) }
