@@ -13,8 +13,9 @@ import (
 // json.*, the byte where it went wrong, and nothing of the value. It does not
 // allocate when all is well.
 //
-// It costs about as much as parsing: 0.5 µs for 300 bytes, of which the search for
-// duplicate names is a fifth.
+// It costs little more than parsing without the rules: 0.37 µs for 300 bytes on the
+// machine it was written on, against 0.30. [Evaluator.Check] does the same for a
+// record and leaves the document to the operators behind, which then do not parse.
 func CheckJSON(b []byte) error {
 	err := jsondoc.Check(b)
 	if err == nil {

@@ -23,8 +23,11 @@ var nameWords = [names]string{"it", "table", "window"}
 // The limits of one evaluation: iterations of loops such as filter, and bytes of
 // text and lists that it makes.
 const (
-	maxSteps = 1 << 20
+	maxSteps = 1 << 18
 	maxBytes = 64 << 20
+	// maxIdle is how much of that memory an evaluator keeps from one record to the
+	// next.
+	maxIdle = 1 << 20
 )
 
 // An evaluator keeps documents for the operators behind it: as many as a batch
@@ -74,9 +77,17 @@ func (ev *Evaluator) enter(p *Program, rec *stream.Record) {
 	ev.prog, ev.rec, ev.doc = p, rec, nil
 	ev.steps, ev.bytes = maxSteps, maxBytes
 	if ev.held == 0 {
-		ev.text, ev.slab = ev.text[:0], ev.slab[:0]
+		ev.text, ev.slab = reuse(ev.text, maxIdle), reuse(ev.slab, maxIdle/valueSize)
 	}
 	ev.room(p.vars)
+}
+
+// reuse returns s emptied, or nothing when it is too large to keep.
+func reuse[T any](s []T, keep int) []T {
+	if cap(s) > keep {
+		return nil
+	}
+	return s[:0]
 }
 
 // room makes room for the variables of a program.

@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
 
@@ -143,8 +144,8 @@ func init() {
 		"trim":       {1, 2, texts, gives(stream.String), trim},
 		"trimPrefix": {2, 2, texts, gives(stream.String), func(a arguments) Value { return StringValue(strings.TrimPrefix(a.text(0), a.text(1))) }},
 		"trimSuffix": {2, 2, texts, gives(stream.String), func(a arguments) Value { return StringValue(strings.TrimSuffix(a.text(0), a.text(1))) }},
-		"upper":      {1, 1, texts, gives(stream.String), func(a arguments) Value { return a.made(strings.ToUpper(a.text(0))) }},
-		"lower":      {1, 1, texts, gives(stream.String), func(a arguments) Value { return a.made(strings.ToLower(a.text(0))) }},
+		"upper":      {1, 1, texts, gives(stream.String), func(a arguments) Value { return changeCase(a, 'a', 'z', strings.ToUpper) }},
+		"lower":      {1, 1, texts, gives(stream.String), func(a arguments) Value { return changeCase(a, 'A', 'Z', strings.ToLower) }},
 		"hasPrefix":  {2, 2, texts, gives(stream.Bool), func(a arguments) Value { return BoolValue(strings.HasPrefix(a.text(0), a.text(1))) }},
 		"hasSuffix":  {2, 2, texts, gives(stream.Bool), func(a arguments) Value { return BoolValue(strings.HasSuffix(a.text(0), a.text(1))) }},
 	})
@@ -157,4 +158,23 @@ func trim(a arguments) Value {
 		return StringValue(strings.Trim(a.text(0), a.text(1)))
 	}
 	return StringValue(strings.TrimSpace(a.text(0)))
+}
+
+// changeCase turns the letters from..to of ASCII text around in place, and leaves
+// any other text to the library.
+func changeCase(a arguments, from, to byte, other func(string) string) Value {
+	s := a.text(0)
+	return StringValue(a.ev.string(a.at, func(dst []byte) []byte {
+		for i := range len(s) {
+			c := s[i]
+			if c >= utf8.RuneSelf {
+				return append(dst[:len(dst)-i], other(s)...)
+			}
+			if from <= c && c <= to {
+				c ^= 'a' ^ 'A'
+			}
+			dst = append(dst, c)
+		}
+		return dst
+	}))
 }

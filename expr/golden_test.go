@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 			case "compile":
 				return compileLines(lines, env)
 			case "eval":
-				return evalLines(lines[0], lines[1:], env)
+				return evalLines(lines[0], lines[1:], env, !d.HasArg("origin"))
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
@@ -90,11 +90,14 @@ func compileLines(lines []string, env Env) string {
 	return out.String()
 }
 
-func evalLines(doc string, lines []string, env Env) string {
+func evalLines(doc string, lines []string, env Env, origin bool) string {
 	rec := &stream.Record{Topic: "orders", Partition: 2, Offset: 71, Timestamp: 1700000000000, Value: []byte(doc), Key: []byte("k"),
 		Headers: []stream.Header{{Key: "trace", Value: []byte("a")}, {Key: "trace", Value: []byte("b")}, {Key: "none"}}}
 	if doc == "tombstone" {
 		rec.Value = nil
+	}
+	if !origin {
+		rec.Topic = ""
 	}
 	ev := NewEvaluator()
 	ev.Bind(It, StringValue("element"))

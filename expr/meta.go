@@ -13,12 +13,23 @@ var metaFields = map[string]struct {
 	typ stream.Kind
 	run func(*Evaluator) Value
 }{
-	"topic":     {stream.String, func(ev *Evaluator) Value { return StringValue(ev.rec.Topic) }},
-	"partition": {stream.Int, func(ev *Evaluator) Value { return IntValue(int64(ev.rec.Partition)) }},
-	"offset":    {stream.Int, func(ev *Evaluator) Value { return IntValue(ev.rec.Offset) }},
+	"topic":     {stream.String, origin(func(r *stream.Record) Value { return StringValue(r.Topic) })},
+	"partition": {stream.Int, origin(func(r *stream.Record) Value { return IntValue(int64(r.Partition)) })},
+	"offset":    {stream.Int, origin(func(r *stream.Record) Value { return IntValue(r.Offset) })},
 	"timestamp": {stream.Int, timestamp},
 	"key":       {stream.String, func(ev *Evaluator) Value { return bytesValue(-1, ev.rec.Key, CodeTextUTF8, "record key") }},
 	"headers":   {stream.Object, headers},
+}
+
+// origin reads where a record came from: null for those that came from no single
+// record, such as the results of an epoch.
+func origin(read func(r *stream.Record) Value) func(*Evaluator) Value {
+	return func(ev *Evaluator) Value {
+		if ev.rec.Topic == "" {
+			return null
+		}
+		return read(ev.rec)
+	}
 }
 
 func timestamp(ev *Evaluator) Value {

@@ -94,12 +94,22 @@ func (ev *Evaluator) Each(p *Program, rec *stream.Record, f func() error) error 
 	outer := ev.bound[It]
 	ev.held++
 	for i := 0; err == nil && i < len(items); i++ {
+		text, slab := len(ev.text), ev.slab
 		ev.bound[It] = items[i]
 		err = f()
+		ev.text, ev.slab = ev.text[:text], cutBack(ev.slab, slab)
 	}
 	ev.held--
 	ev.bound[It] = outer
 	return err
+}
+
+// cutBack forgets what was made in slab since before was taken of it.
+func cutBack(slab, before []Value) []Value {
+	if cap(slab) > 0 && cap(before) > 0 && &slab[:1][0] == &before[:1][0] {
+		return slab[:len(before)]
+	}
+	return slab[:0] // a new one: all of it was made since
 }
 
 func (ev *Evaluator) elements(p *Program, rec *stream.Record) (items []Value, err error) {

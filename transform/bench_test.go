@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -196,4 +197,45 @@ func filterOp(b *testing.B) Operator {
 
 func mapOp(b *testing.B) Operator {
 	return Map{fields(b, expr.Env{}, "user", "this.user.id", "country", "this.user.country", "item", "this.item.id", "at", "this.placed_at", "total", "this.item.price * this.item.qty")}.New()
+}
+
+// BenchmarkWords splits a line of text into words, each an object.
+func BenchmarkWords(b *testing.B) {
+	schema := &stream.Schema{Format: stream.Text}
+	each := compile(b, `split(lower(trim(this.value)), " ")`, expr.Env{This: schema, Want: stream.List})
+	it := ElementType(each)
+	env := expr.Env{This: schema, It: &it}
+	benchLines(b, FlatMap{Each: each, Where: compile(b, `it != ""`, env), Map: fields(b, env, "word", "it")}.New())
+}
+
+// BenchmarkWordsFloor is the same by hand.
+func BenchmarkWordsFloor(b *testing.B) {
+	var buf []byte
+	benchLines(b, FlatMapFunc(nil, func(r *stream.Record, emit func(stream.Record)) error {
+		for w := range strings.SplitSeq(strings.ToLower(strings.TrimSpace(string(r.Value))), " ") {
+			if w == "" {
+				continue
+			}
+			buf = append(append(append(buf[:0], `{"word":"`...), w...), `"}`...)
+			c := *r
+			c.Value = buf
+			emit(c)
+		}
+		return nil
+	}))
+}
+
+func benchLines(b *testing.B, op Operator) {
+	line := []byte("It was the best of times, it was the worst of times ")
+	defer cpu(b, batchSize)()
+	for b.Loop() {
+		batch := stream.NewBatch(nil)
+		for range batchSize {
+			batch.Append(stream.Record{Value: line})
+		}
+		if err := op.Process(context.Background(), batch, discard{b}); err != nil {
+			b.Fatal(err)
+		}
+		batch.Release()
+	}
 }

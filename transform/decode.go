@@ -57,7 +57,7 @@ func (d *decode) Process(_ context.Context, b *stream.Batch, out Output) error {
 			out.Reject(*r, err)
 			continue
 		}
-		good.Append(*r)
+		good.Records = append(good.Records, *r)
 	}
 	out.EmitBatch(good)
 	return nil

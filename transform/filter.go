@@ -48,7 +48,7 @@ func (f *filter) Process(_ context.Context, b *stream.Batch, out Output) error {
 		ok, err := f.keep(r)
 		if ok && err == nil {
 			if kept != nil {
-				kept.Append(*r)
+				kept.Records = append(kept.Records, *r)
 			}
 			continue
 		}

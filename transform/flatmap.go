@@ -78,7 +78,7 @@ func (f *flatMap) element(d *stream.Batch, r *stream.Record) (err error) {
 	} else if f.buf, err = f.ev.AppendFields(f.buf[:0], f.fields, r); err != nil {
 		return err
 	}
-	d.Append(withValue(r, keep(d, f.buf)))
+	appendWith(d, r, f.buf)
 	return nil
 }
 

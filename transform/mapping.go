@@ -94,15 +94,16 @@ func (m *mapping) Process(_ context.Context, b *stream.Batch, out Output) error 
 		if value != nil {
 			m.buf = value
 		}
-		d.Append(withValue(r, keep(d, value)))
+		appendWith(d, r, value)
 	}
 	out.EmitBatch(d)
 	return nil
 }
 
-// withValue returns r with another value: no longer the record that was read.
-func withValue(r *stream.Record, value []byte) stream.Record {
-	c := *r
-	c.Value, c.Doc, c.Pos = value, nil, -1
-	return c
+// appendWith appends r with a copy of another value: no longer the record that was
+// read.
+func appendWith(d *stream.Batch, r *stream.Record, value []byte) {
+	d.Records = append(d.Records, *r)
+	c := &d.Records[len(d.Records)-1]
+	c.Value, c.Doc, c.Pos = keep(d, value), nil, -1
 }

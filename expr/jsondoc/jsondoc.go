@@ -35,12 +35,17 @@ type Node uint32
 
 // node is where a value lies: its text is src[start:end]. A container is followed
 // by its elements, an object's as name, value, name, value. next is the node
-// behind the whole value; of a name, the next name of the object.
+// behind the whole value; of a name, the next name of the object. (Four fields: the
+// compiler writes such a struct at once, and one of five by way of the stack.)
 type node struct {
 	start, end, next uint32
-	kind             Kind
-	escaped          bool
+	kind             Kind // with withEscapes
 }
+
+// withEscapes marks strings and names that hold escapes.
+const withEscapes Kind = 0x80
+
+func (v *node) escaped() bool { return v.kind&withEscapes != 0 }
 
 // Doc is a parsed document. The zero value is ready for Parse.
 type Doc struct {
@@ -57,7 +62,7 @@ func (d *Doc) Holds(src []byte) bool {
 func (d *Doc) Size() int { return cap(d.nodes) * int(unsafe.Sizeof(node{})) }
 
 // Kind returns the kind of n.
-func (d *Doc) Kind(n Node) Kind { return d.nodes[n].kind }
+func (d *Doc) Kind(n Node) Kind { return d.nodes[n].kind &^ withEscapes }
 
 // Raw returns the text of n as it stands in the document, strings with their
 // quotes.
@@ -70,7 +75,7 @@ func (d *Doc) Raw(n Node) []byte {
 // holds escapes and so has to go through [Unescape].
 func (d *Doc) Text(n Node) (text []byte, escaped bool) {
 	v := &d.nodes[n]
-	return d.src[v.start+1 : v.end-1], v.escaped
+	return d.src[v.start+1 : v.end-1], v.escaped()
 }
 
 // Field returns the value of an object's member; false when n is no object or has
@@ -82,7 +87,7 @@ func (d *Doc) Field(n Node, field string) (Node, bool) {
 	}
 	for k := uint32(n) + 1; k < o.next; k = d.nodes[k].next {
 		m := &d.nodes[k]
-		if m.escaped {
+		if m.escaped() {
 			if d.nameIs(m, field) {
 				return Node(k + 1), true
 			}
@@ -129,7 +134,7 @@ func (d *Doc) First(n Node) (Node, bool) {
 	if v.kind == Object {
 		at++
 	}
-	return Node(at), v.kind >= Array && at < v.next
+	return Node(at), (v.kind == Array || v.kind == Object) && at < v.next
 }
 
 // Next returns what follows at in the container n.

@@ -16,7 +16,7 @@ type names struct {
 func (p *parser) known(n, k uint32, seen *names) bool {
 	v := &p.nodes[k]
 	t := p.src[v.start+1 : v.end-1]
-	if v.escaped {
+	if v.escaped() {
 		t = Unescape(nil, t)
 	}
 	bit := uint64(1) << (hash(t) & 63)
@@ -50,7 +50,7 @@ func hash(t []byte) uint32 {
 func (p *parser) name(k uint32) []byte {
 	v := &p.nodes[k]
 	t := p.src[v.start+1 : v.end-1]
-	if v.escaped {
+	if v.escaped() {
 		return Unescape(nil, t)
 	}
 	return t

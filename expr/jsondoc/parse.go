@@ -81,13 +81,13 @@ func (p *parser) peek(i int) byte {
 }
 
 // add adds the node of a scalar in src[i:end].
-func (p *parser) add(k Kind, i, end int, escaped bool) int {
+func (p *parser) add(k Kind, i, end int) int {
 	n := len(p.nodes)
 	if n == cap(p.nodes) {
 		p.nodes = slices.Grow(p.nodes, n+16)
 	}
 	p.nodes = p.nodes[:n+1]
-	p.nodes[n] = node{uint32(i), uint32(end), uint32(n) + 1, k, escaped}
+	p.nodes[n] = node{uint32(i), uint32(end), uint32(n) + 1, k}
 	return end
 }
 
@@ -129,7 +129,7 @@ func (p *parser) word(k Kind, i int, w string) int {
 	if end > len(p.src) || string(p.src[i:end]) != w {
 		return p.fail(CodeSyntax, i)
 	}
-	return p.add(k, i, end, false)
+	return p.add(k, i, end)
 }
 
 func (p *parser) array(i, depth int) int {
@@ -228,7 +228,7 @@ func (p *parser) number(i int) int {
 			return p.fail(CodeSyntax, i)
 		}
 	}
-	return p.add(Number, start, j, false)
+	return p.add(Number, start, j)
 }
 
 func (p *parser) digits(i int) int {
@@ -249,7 +249,7 @@ func (p *parser) text(k Kind, i int) int {
 		}
 	}
 	if j < len(src) && src[j] == '"' {
-		return p.add(k, i, j+1, false)
+		return p.add(k, i, j+1)
 	}
 	return p.hardText(k, i, j)
 }
@@ -257,16 +257,16 @@ func (p *parser) text(k Kind, i int) int {
 // hardText goes on at j, with everything text left to it: escapes, characters
 // above ASCII, and the end of the document.
 func (p *parser) hardText(k Kind, i, j int) int {
-	wide, escaped := false, false
+	wide := false
 	for ; j < len(p.src); j++ {
 		switch c := p.src[j]; {
 		case c == '"':
 			if wide && p.strict && !utf8.Valid(p.src[i+1:j]) {
 				return p.fail(CodeUTF8, i)
 			}
-			return p.add(k, i, j+1, escaped)
+			return p.add(k, i, j+1)
 		case c == '\\':
-			escaped = true
+			k |= withEscapes
 			if j = p.escape(j) - 1; j < 0 {
 				return -1
 			}
