@@ -15,7 +15,7 @@
 //	                   \--> Persist (background) --> acknowledge --> Release
 //
 // Persist runs to its end, one snapshot at a time per store, in id order, and
-// Release is always called exactly once. Release(false) means that no
+// Release is always called exactly once, before the next Persist. Release(false) means that no
 // acknowledgement of this snapshot will ever count: its changes go back to the
 // dirty list and are part of the next segment.
 //

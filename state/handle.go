@@ -80,7 +80,9 @@ type Ticket interface {
 }
 
 // Uploader makes frames durable. It packs the frames of many subtasks into one
-// object, group-committed by size and time; small frames become Inline.
+// object, group-committed by size and time; small frames become Inline. The frame
+// must not change, and is read, until Wait has returned; only an Inline handle
+// may go on pointing into it.
 type Uploader interface {
 	Append(role Role, frame []byte) Ticket
 }

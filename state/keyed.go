@@ -23,16 +23,18 @@ type Keyed interface {
 	// Batch finds the entries of keys, whose hashes are stream.Hash(key), and
 	// fills refs, one for each key; keys may repeat and then share an entry. An
 	// absent key gives a Ref whose Get reports false until it is set. Refs are
-	// valid until the next call of Batch. len(keys) should be about 64: index
-	// slots, then entries, are brought into the cache together.
+	// valid until the next call of Batch, Snapshot or Slice. Index slots, then
+	// entries, are brought into the processor's caches together for 64 keys at a
+	// time, so that a call with few keys is a slow one.
 	Batch(ctx context.Context, keys [][]byte, hashes []uint64, refs []Ref) error
 	// Entry is what a Ref stands on; operators use the methods of Ref.
 	Entry
 	// Dirty calls f for each key that was set or deleted in the current epoch,
-	// until it returns false, from position pos on; it returns the position to
-	// go on from, and false when there are no more. Values are the current ones;
-	// a deleted key has ok false. Setting a key during the walk may add it again
-	// at the end only if it was not dirty yet.
+	// until it returns false. A walk begins at pos 0; where f stopped it, it goes
+	// on from the position that was returned, which means nothing else, and more
+	// is false at its end. Values are the current ones; a deleted key has ok
+	// false. Key and value are valid during the call of f. Setting a key during
+	// the walk may add it at the end only if it was not dirty yet.
 	Dirty(pos int, f func(key []byte, value []byte, ok bool) bool) (next int, more bool)
 }
 
@@ -87,16 +89,20 @@ type Snapshot interface {
 	// this point needs. It runs off the task goroutine, to its end, and must not
 	// wait for the task except for slices of the copy-out.
 	Persist(ctx context.Context, up Uploader) ([]Handle, error)
-	// Release ends the snapshot; see the package comment for persisted.
+	// Release ends the snapshot; see the package comment for persisted. It comes
+	// before the Persist of the next snapshot.
 	Release(persisted bool)
 }
 
 // Spec opens the keyed state of one operator on one subtask.
 type Spec struct {
-	Task        stream.TaskID
-	KeyGroups   stream.KeyGroupRange
-	Descriptors []Descriptor
-	Counters    *stream.Counters
+	Task      stream.TaskID
+	KeyGroups stream.KeyGroupRange
+	// MaxParallelism is the number of key groups of the job; 0 means
+	// stream.DefaultMaxParallelism.
+	MaxParallelism int
+	Descriptors    []Descriptor
+	Counters       *stream.Counters
 }
 
 // Restored is what a backend gets to load from a checkpoint: for each operator
@@ -109,11 +115,13 @@ type Restored struct {
 
 // Backend keeps the keyed state of one process for one attempt.
 type Backend interface {
-	// Restore loads a checkpoint, verifying every checksum, or starts empty when
-	// r.ID is NoCheckpoint. It is called once, before any Open. It decides whether
-	// a local base may be used (invariant 19).
+	// Restore takes a checkpoint, or starts empty when r.ID is NoCheckpoint. It
+	// is called once, before any Open. It loads the base, verified file by file,
+	// and decides whether a local one may be used instead (invariant 19).
 	Restore(ctx context.Context, r Restored) error
-	// Open returns the store of one subtask.
+	// Open returns the store of one subtask, filled with what the checkpoint holds
+	// of its key groups: it replays the segments after the base, and verifies
+	// their checksums. Stores of different subtasks may be opened at once.
 	Open(ctx context.Context, s Spec) (Store, error)
 	// Completed says that checkpoint id is complete: epochs up to it may reach
 	// the base. Any goroutine.

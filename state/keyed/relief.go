@@ -1,0 +1,121 @@
+package keyed
+
+const (
+	sweepFree = 64 << 10  // bytes freed, for one batch
+	sweepWalk = 512 << 10 // bytes walked over, for one batch
+	sweepRest = 64        // batches without a sweep after one that freed nothing
+	reserve   = 1 << 20   // free bytes that end the sweep of a table under pressure
+)
+
+// relief keeps a table within the memory budget. A hand walks over the slots of
+// all segments and removes entries that the base has as they are; one that was
+// used since the hand's last visit is spared once. Work is done at the begin of
+// a batch, a little each time, so that no batch is slow.
+type relief struct {
+	pressed   bool // the budget is nearly used up
+	handSeg   int
+	handOff   int
+	rest      int
+	victimOff int   // how far the segment being emptied is
+	published int64 // of unapplied, in the budget
+	// underway is what unapplied was when the capture on its way began.
+	underway int64
+}
+
+// relieve takes note of what reached the base and makes room if there is need.
+func (t *table) relieve() error {
+	s := t.store
+	t.settleCapture()
+	t.publish(t.unapplied + t.underway - t.published)
+	m := t.store.Budget
+	over := m.used.Load() + segSize - m.limit
+	t.pressed = over > 0 && int64(t.bytes()) > m.limit/4/max(1, m.stores.Load())
+	if !t.pressed || t.freeBytes >= reserve && over < 2*segSize {
+		return nil
+	}
+	if t.rest > 0 {
+		t.rest--
+	} else if t.sweep(s.appliedEpoch) == 0 {
+		t.rest = sweepRest
+	}
+	if over > m.limit/8+segSize && t.freeBytes < reserve {
+		return t.spill()
+	}
+	return nil
+}
+
+// publish adds to the process's count of bytes that may not leave memory.
+func (t *table) publish(n int64) {
+	if n != 0 {
+		t.store.Budget.unapplied.Add(n)
+		t.published += n
+	}
+}
+
+// captureBegins notes that everything up to epoch is on its way to the base.
+func (t *table) captureBegins(epoch uint32) {
+	t.captured = epoch
+	t.underway += t.unapplied
+	t.unapplied = 0
+}
+
+// settleCapture notes the end of a capture. One that came to nothing leaves its
+// entries to the next: they still have their epochs.
+func (t *table) settleCapture() {
+	s := t.store
+	s.appliedEpoch = s.applied.Load()
+	if t.captured == s.appliedEpoch || s.capturing.Load() {
+		return
+	}
+	// Between the two loads a capture may have been applied: look again.
+	s.appliedEpoch = s.applied.Load()
+	if t.captured != s.appliedEpoch {
+		t.unapplied += t.underway
+		t.captured = s.appliedEpoch
+	}
+	t.underway = 0
+	t.rest = 0
+}
+
+// sweep moves the hand on and returns the bytes it freed.
+func (t *table) sweep(applied uint32) (freed int) {
+	for walked, laps := 0, 0; walked < sweepWalk && freed < sweepFree; {
+		if t.handSeg >= len(t.segs) {
+			t.handSeg, t.handOff = 0, 0
+			if laps++; laps > 1 {
+				break
+			}
+		}
+		seg := &t.segs[t.handSeg]
+		if t.handOff >= seg.used {
+			t.handSeg, t.handOff = t.handSeg+1, 0
+			walked += 64
+			continue
+		}
+		addr := uint32(t.handSeg)<<segShift | uint32(t.handOff/granule)
+		h := t.at(addr)
+		n := t.size(addr, h)
+		t.handOff += n
+		walked += n
+		if h.flags&free != 0 || h.epoch > applied {
+			continue
+		}
+		if h.flags&hot != 0 {
+			h.flags &^= hot
+			continue
+		}
+		t.evict(addr, h)
+		freed += n
+	}
+	return freed
+}
+
+// evict removes an entry that the base has as it is. If the table was complete
+// it is no longer.
+func (t *table) evict(addr uint32, h *header) {
+	if h.flags&live != 0 {
+		t.complete = false
+	}
+	t.unlink(addr, h)
+	t.freeSlot(addr)
+}

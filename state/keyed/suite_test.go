@@ -1,0 +1,22 @@
+package keyed_test
+
+import (
+	"testing"
+
+	"etl/state"
+	"etl/state/keyed"
+	"etl/state/statetest"
+)
+
+func TestMemory(t *testing.T) {
+	statetest.Run(t, statetest.Features{
+		Name: "memory",
+		New: func(_ testing.TB, w *statetest.World) state.Backend {
+			p := keyed.Policy{Full: w.Full}
+			if w.Compact {
+				p.SegmentBytes, p.SegmentCount = 1<<10, 4
+			}
+			return keyed.NewMemory(keyed.MemoryConfig{Lineage: w.Lineage, MaxParallelism: w.MaxParallelism, Policy: p})
+		},
+	})
+}
