@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"etl/sink"
 	"etl/stream"
 )
@@ -214,5 +212,3 @@ func TestMarkerPartition(t *testing.T) {
 		}
 	}
 }
-
-var _ = kgo.NewClient

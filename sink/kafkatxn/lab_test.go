@@ -3,9 +3,7 @@ package kafkatxn
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,10 +16,13 @@ import (
 
 	"etl/internal/kafkaconn"
 	"etl/internal/kafkatest"
+	"etl/internal/testservice"
 	"etl/stream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(m)) }
+var oldBroker testservice.Shared[*kafkatest.Server]
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(oldBroker.Runner(m))) }
 
 // lab is a broker with one output topic and one sink of one job on it.
 type lab struct {
@@ -41,6 +42,20 @@ func eachBroker(t *testing.T, f func(t *testing.T, l *lab)) {
 	t.Run("kfake", func(t *testing.T) { f(t, fakeLab(t)) })
 	t.Run("kfake-tv1", func(t *testing.T) { f(t, fakeLab(t, kfake.MaxVersions(kversion.V3_9_0()))) })
 	t.Run("kafka", func(t *testing.T) { f(t, realLab(t, kafkatest.Shared(t))) })
+	t.Run("kafka-tv1", func(t *testing.T) { f(t, realLab(t, version1(t))) })
+}
+
+// version1 is a real broker whose transactions are those of Kafka before 4.0.
+func version1(t *testing.T) *kafkatest.Broker {
+	t.Helper()
+	kafkatest.Shared(t) // skips when there is no broker to be had
+	s, err := oldBroker.Get(t, func(ctx context.Context) (*kafkatest.Server, error) {
+		return kafkatest.Run(ctx, kafkatest.Config{TransactionVersion: 1})
+	})
+	if err != nil {
+		testservice.Skip(t, kafkatest.Tier, "%v", err)
+	}
+	return &kafkatest.Broker{Server: s}
 }
 
 func fakeLab(t testing.TB, opts ...kfake.Opt) *lab {
@@ -237,10 +252,6 @@ func (l *lab) eventually(what string, within time.Duration, f func() bool) {
 func id(attempt, n int) stream.CheckpointID {
 	return stream.NewCheckpointID(stream.Attempt(attempt), uint32(n))
 }
-
-func sorted[T ~string](s []T) []T { slices.Sort(s); return s }
-
-var _ = io.EOF
 
 func sharedBroker(t testing.TB) *kafkatest.Broker { return kafkatest.Shared(t) }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"etl/internal/kafkaconn"
@@ -194,5 +193,3 @@ func TestEveryCodeOfAddOffsets(t *testing.T) {
 		everyMark(t, l, c, kafkaconn.CodeName(code), code, func(code int16, n int64) { a.code = code; a.left.Store(n) })
 	}
 }
-
-var _ kfake.Opt
