@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"slices"
+	"time"
 
 	"etl/checkpoint"
 	"etl/internal/broken"
@@ -136,8 +137,17 @@ func (t *task) snapshot(ctx context.Context, b stream.Barrier) error {
 		}
 	}
 	w.sync = t.env.Clock.Now().Sub(begin)
+	if w.alignment > 0 {
+		t.part("align", b.ID, t.aligned, w.alignment)
+	}
+	t.part("snapshot", b.ID, begin, w.sync)
 	t.persist.queue(w)
 	return nil
+}
+
+// part tells how long a part of a checkpoint took on the task.
+func (t *task) part(name string, id stream.CheckpointID, begin time.Time, took time.Duration) {
+	t.env.Listener.OnPart(stream.PartEvent{Part: name, Task: t.id, ID: id, Begin: begin, Took: took})
 }
 
 // beforeBarrier lets operators emit what belongs to the checkpoint, the first of

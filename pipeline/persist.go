@@ -116,7 +116,9 @@ func (p *persister) persist(ctx context.Context, w *slowPart) {
 	ack := checkpoint.Ack{Task: p.t.id, ID: w.id}
 	for i, pr := range w.writers {
 		fault.Point("task.finish.before")
+		finish := p.t.env.Clock.Now()
 		got, err := pr.pending.Finish(ctx, p.up)
+		p.part("pre_commit", pr.lane, w.id, finish)
 		if err != nil {
 			w.stop(i + 1)
 			w.release(false)
@@ -158,7 +160,9 @@ func (p *persister) finishFailed(ctx context.Context, ack checkpoint.Ack, lane s
 // from being persisted: their segments belong to the chain of changes (I7).
 func (p *persister) stores(ctx context.Context, w *slowPart, ack *checkpoint.Ack) (first error) {
 	for _, s := range w.stores {
+		begin := p.t.env.Clock.Now()
 		hs, err := s.snap.Persist(ctx, p.up)
+		p.part("upload", s.task, w.id, begin)
 		s.snap.Release(err == nil)
 		if err != nil {
 			if first == nil {
@@ -174,6 +178,10 @@ func (p *persister) stores(ctx context.Context, w *slowPart, ack *checkpoint.Ack
 		ack.States = append(ack.States, checkpoint.TaskState{TaskID: s.task, Handles: hs})
 	}
 	return first
+}
+
+func (p *persister) part(name string, task stream.TaskID, id stream.CheckpointID, begin time.Time) {
+	p.t.env.Listener.OnPart(stream.PartEvent{Part: name, Task: task, ID: id, Begin: begin, Took: p.t.env.Clock.Now().Sub(begin)})
 }
 
 // stop forgets the first n writers: their Finish was called.

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"etl/internal/control"
+	"etl/stream"
+)
+
+// asking makes a command that asks the running job for something.
+func (a *app) asking(use, what, short, long, example string, tell func(control.Reply)) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, err := a.load(args[0])
+			if err != nil {
+				return err
+			}
+			dir, err := a.jobDir(job)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := interrupted(cmd)
+			defer cancel()
+			r, err := control.Ask(ctx, dir, what)
+			if err != nil {
+				return err
+			}
+			if !r.OK {
+				return stream.Errorf(stream.Failed, r.Code, what, job.Spec.Name, "%s", r.Error)
+			}
+			tell(r)
+			return a.done(cmd, r)
+		}}
+}
+
+func (a *app) stopCommand() *cobra.Command {
+	return a.asking("stop FILE", "stop", "end a running job: final checkpoint, commit, confirm",
+		`Asks the running job for a final checkpoint, waits until it is committed and
+confirmed, and ends the job. Nothing is read after the checkpoint; the next run goes
+on from there.`, "  etl stop pipeline.yaml",
+		func(r control.Reply) { a.print("stopped at checkpoint %s\n", r.Checkpoint) })
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	return a.asking("cancel FILE", "cancel", "end a running job at once",
+		`Ends the running job without a checkpoint, and its open transactions with it.
+What came after the last checkpoint is read again by the next run.`, "  etl cancel pipeline.yaml",
+		func(r control.Reply) { a.print("cancelled; the next run goes on from checkpoint %s\n", r.Checkpoint) })
+}
+
+func (a *app) checkpointCommand() *cobra.Command {
+	return a.asking("checkpoint FILE", "checkpoint", "take a checkpoint of a running job now",
+		`Triggers a checkpoint and waits until it is published, committed and confirmed.`, "  etl checkpoint pipeline.yaml",
+		func(r control.Reply) { a.print("checkpoint %s is confirmed\n", r.Checkpoint) })
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return a.asking("status FILE", "status", "what a running job is doing",
+		`Prints the phase, the attempt and the newest checkpoints of the running job.`, "  etl status pipeline.yaml --json",
+		func(r control.Reply) {
+			a.print("%s  attempt %d  restored %s  published %s  confirmed %s  failing %d  restarts %d\n", r.Status.Phase, r.Status.Attempt,
+				r.Status.Restored, r.Status.Published, r.Status.Confirmed, r.Status.Failing, r.Status.Restarts)
+		})
+}

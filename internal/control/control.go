@@ -1,0 +1,218 @@
+// Package control lets one process ask a running job of another for something:
+// stop, cancel, a checkpoint, its status. It is HTTP over a unix socket, one
+// socket per attempt, <dir>/control.<attempt>.sock with mode 0600: whoever may
+// write the job's data may control it, nobody else can.
+//
+// Every answer carries the attempt, and a client talks to the highest attempt
+// that answers, so that a stopped process that wakes up again is not mistaken for
+// its successor.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"etl/pipeline"
+	"etl/stream"
+)
+
+// Reply is the answer to every request.
+type Reply struct {
+	OK         bool                `json:"ok"`
+	Attempt    stream.Attempt      `json:"attempt"`
+	Checkpoint stream.CheckpointID `json:"checkpoint,omitempty"`
+	Status     *pipeline.Status    `json:"status,omitempty"`
+	Code       string              `json:"code,omitempty"`
+	Error      string              `json:"error,omitempty"`
+}
+
+// maxPath is the longest path a unix socket may have, less one (sun_path).
+const maxPath = 107
+
+// socketPath returns where an attempt's socket lies. A folder whose name is too
+// long for sockets gets them in the system's folder for temporary files.
+func socketPath(dir string, a stream.Attempt) string {
+	p := filepath.Join(dir, fmt.Sprintf("control.%d.sock", a))
+	if len(p) <= maxPath {
+		return p
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(dir))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("etl-%016x.%d.sock", h.Sum64(), a))
+}
+
+// Server serves the socket of the attempt that runs now.
+type Server struct {
+	job  pipeline.Controller
+	dir  string
+	log  func(msg string, args ...any)
+	done chan struct{} // closed once the job has ended
+	err  error
+
+	http    *http.Server
+	path    string
+	attempt stream.Attempt
+}
+
+// NewServer returns the server of a job whose data lies in dir. Listen must be
+// called for every attempt, Ended once.
+func NewServer(job pipeline.Controller, dir string, log func(msg string, args ...any)) *Server {
+	return &Server{job: job, dir: dir, log: log, done: make(chan struct{})}
+}
+
+// Listen moves the server to the socket of an attempt.
+func (s *Server) Listen(a stream.Attempt) error {
+	if s.attempt == a {
+		return nil
+	}
+	s.close()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	path := socketPath(s.dir, a)
+	_ = os.Remove(path) // of a process that was killed
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	s.path, s.attempt = path, a
+	s.http = &http.Server{Handler: s.handler(a), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	go func(srv *http.Server) {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log("the control socket failed", "error", err)
+		}
+	}(s.http)
+	return nil
+}
+
+// Ended tells those who wait for the job's end how it ended, and closes the
+// socket once they have their answers, or after a second.
+func (s *Server) Ended(err error) {
+	s.err = err
+	close(s.done)
+	if s.http == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.log("the control socket was closed before all answers were given", "error", err)
+	}
+	_ = os.Remove(s.path)
+}
+
+func (s *Server) close() {
+	if s.http != nil {
+		_ = s.http.Close()
+		_ = os.Remove(s.path)
+	}
+}
+
+func (s *Server) handler(a stream.Attempt) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		st := s.job.Status()
+		reply(w, Reply{OK: true, Attempt: a, Status: &st})
+	})
+	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) { s.end(w, r, a, s.job.Stop) })
+	mux.HandleFunc("POST /v1/cancel", func(w http.ResponseWriter, r *http.Request) { s.end(w, r, a, s.job.Cancel) })
+	mux.HandleFunc("POST /v1/checkpoint", func(w http.ResponseWriter, r *http.Request) {
+		id, err := s.job.Checkpoint(r.Context())
+		reply(w, outcome(Reply{Attempt: a, Checkpoint: id}, err))
+	})
+	return mux
+}
+
+// end asks the job to end and answers when it has.
+func (s *Server) end(w http.ResponseWriter, r *http.Request, a stream.Attempt, ask func()) {
+	ask()
+	select {
+	case <-s.done:
+		st := s.job.Status()
+		reply(w, outcome(Reply{Attempt: a, Checkpoint: st.Confirmed, Status: &st}, s.err))
+	case <-r.Context().Done():
+	}
+}
+
+func outcome(r Reply, err error) Reply {
+	r.OK = err == nil
+	if err != nil {
+		r.Error, r.Code = err.Error(), stream.CodeOf(err)
+	}
+	return r
+}
+
+func reply(w http.ResponseWriter, r Reply) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(r) // the client is gone: nobody to tell
+}
+
+// Ask sends one request (status, stop, cancel, checkpoint) to the running job
+// whose data lies in dir, and waits for its answer.
+func Ask(ctx context.Context, dir, what string) (Reply, error) {
+	for _, a := range attempts(dir) {
+		r, err := ask(ctx, socketPath(dir, a), what)
+		if err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return r, context.Cause(ctx)
+		}
+	}
+	return Reply{}, stream.Errorf(stream.Environment, "control.not_running", what, dir, "no process of this job answers").
+		WithFix("start it with: etl run FILE")
+}
+
+// attempts returns the numbers of the sockets in dir, highest first.
+func attempts(dir string) (out []stream.Attempt) {
+	long := len(socketPath(dir, 1)) <= maxPath && filepath.Dir(socketPath(dir, 1)) != dir
+	pattern := filepath.Join(dir, "control.*.sock")
+	if long {
+		pattern = strings.TrimSuffix(socketPath(dir, 0), "0.sock") + "*.sock"
+	}
+	names, _ := filepath.Glob(pattern)
+	for _, n := range names {
+		parts := strings.Split(filepath.Base(n), ".")
+		if a, err := strconv.ParseUint(parts[len(parts)-2], 10, 32); err == nil {
+			out = append(out, stream.Attempt(a))
+		}
+	}
+	slices.Sort(out)
+	slices.Reverse(out)
+	return out
+}
+
+func ask(ctx context.Context, path, what string) (r Reply, err error) {
+	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	defer c.CloseIdleConnections()
+	method := http.MethodPost
+	if what == "status" {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://job/v1/"+what, nil)
+	if err != nil {
+		return r, err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return r, err
+	}
+	defer resp.Body.Close()
+	return r, json.NewDecoder(resp.Body).Decode(&r)
+}
