@@ -208,3 +208,11 @@ type Features struct {
 	// Timeout is how long a prepared transaction lives; 0 for ever.
 	Timeout time.Duration
 }
+
+// Connector makes the parts of one sink: what a program plugs into a pipeline.
+type Connector interface {
+	NewWriter() Writer
+	// NewCommitter returns nil for a sink that commits nothing.
+	NewCommitter() Committer
+	Features() Features
+}

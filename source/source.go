@@ -55,3 +55,11 @@ type Reader interface {
 	Splits() []stream.Split
 	Close() error
 }
+
+// Connector makes the parts of one source: what a program plugs into a pipeline.
+type Connector interface {
+	NewEnumerator() Enumerator
+	NewReader() Reader
+	// Bounded reports whether the source ends.
+	Bounded() bool
+}

@@ -68,3 +68,13 @@ type EndInput interface {
 type Stateful interface {
 	Descriptors() []state.Descriptor
 }
+
+// Description is an operator as a value: Filter, Map, Aggregate and others are
+// descriptions, and so is a user's own operator.
+type Description interface {
+	// OutputSchema returns the schema of what the operator emits for records of in.
+	OutputSchema(in *stream.Schema) (*stream.Schema, error)
+	// New makes one operator for one task. One that keeps keyed state also has the
+	// method Descriptors on its description (see Stateful).
+	New() Operator
+}
