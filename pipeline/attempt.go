@@ -116,6 +116,9 @@ func (a *attempt) openCommitters(ctx context.Context) error {
 			continue
 		}
 		c := n.Sink.NewCommitter()
+		if c == nil {
+			continue
+		}
 		env := sink.CommitEnv{World: a.o.World, Job: a.graph.Name, Lineage: a.log.Lineage(), Attempt: a.log.Number(), UID: n.UID,
 			Listener: a.o.Listener, Objects: a.objects, Owners: a.log.History().Owners(a.log.Number())}
 		if err := c.Open(ctx, env); err != nil {
