@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// work is what a child is told to do.
+type work struct {
+	name    string
+	broker  string
+	records int
+	meter   *meter
+}
+
+var works = map[string]func(context.Context, *work) error{
+	"floor-copy":        floorCopy,
+	"floor-copy-pooled": floorCopyPooled,
+	"floor-count":       floorCount,
+	"etl-copy":          etlCopy,
+	"etl-count":         etlCount,
+	"etl-count-alo":     etlCountAtLeastOnce,
+}
+
+// child does one work and prints what it took.
+func child(args []string) {
+	fs := flag.NewFlagSet("child", flag.ExitOnError)
+	w := &work{}
+	fs.StringVar(&w.name, "work", "", "")
+	fs.StringVar(&w.broker, "broker", "", "")
+	fs.IntVar(&w.records, "records", 0, "")
+	profile := fs.String("profile", "", "")
+	_ = fs.Parse(args)
+	w.meter = &meter{total: int64(w.records)}
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			_ = pprof.StartCPUProfile(f)
+			defer pprof.StopCPUProfile()
+		}
+	}
+	f := works[w.name]
+	if f == nil {
+		fmt.Fprintln(os.Stderr, "unknown work", w.name)
+		os.Exit(2)
+	}
+	if err := f(context.Background(), w); err != nil {
+		fmt.Fprintln(os.Stderr, w.name+":", err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(w.meter.report(w.name))
+}
+
+// meter counts records and takes the CPU time of the last two thirds.
+type meter struct {
+	total       int64
+	seen        atomic.Int64
+	begun       atomic.Bool
+	wall, end   time.Time
+	cpu, cpuEnd time.Duration
+	from        int64
+	checkpoints atomic.Int64
+}
+
+// add counts n records. It is called by one goroutine at a time or more.
+func (m *meter) add(n int) {
+	s := m.seen.Add(int64(n))
+	if s >= m.total/3 && m.begun.CompareAndSwap(false, true) {
+		m.wall, m.cpu, m.from = time.Now(), cpuTime(), s
+	}
+}
+
+// done ends the measurement; report does otherwise.
+func (m *meter) done() { m.end, m.cpuEnd = time.Now(), cpuTime() }
+
+func (m *meter) report(name string) measurement {
+	if m.end.IsZero() {
+		m.done()
+	}
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	n := float64(m.seen.Load() - m.from)
+	return measurement{Work: name, Records: int(m.seen.Load()), CPUPerRec: float64((m.cpuEnd - m.cpu).Nanoseconds()) / n,
+		RecPerSec: n / m.end.Sub(m.wall).Seconds(), PeakMiB: u.Maxrss / 1024, Checkpoints: int(m.checkpoints.Load())}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
