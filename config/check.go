@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"etl/checkpoint"
@@ -168,6 +169,7 @@ func (b *builder) state() {
 		for w := range b.registry.backends {
 			words = append(words, w)
 		}
+		slices.Sort(words)
 		b.add(b.at("state.backend"), "state.backend", "config.word", quote(s.Backend)+" is not a state backend", "write "+oneOf(words))
 	}
 	if s.Memory < 1<<20 && !b.reported("state.memory") {

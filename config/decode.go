@@ -231,12 +231,16 @@ func (d *decoder) wrongKind(n *node, t reflect.Type, f field) {
 	}
 }
 
-// show quotes a value for a message, unless it may be a secret.
+// show quotes a value for a message, unless it may be a secret: one that runs over
+// several lines may have swallowed what stood behind a key that is gone.
 func (d *decoder) show(n *node, t reflect.Type) string {
 	if n.secret || t == secretType || secretKey(n.path[strings.LastIndexByte(n.path, '.')+1:]) {
 		return "the value"
 	}
 	if n.kind == textNode {
+		if !n.inserted && n.style == plain && n.pos.Line > 0 && n.pos.Line <= len(d.lines) && !strings.Contains(d.lines[n.pos.Line-1], n.text) {
+			return "the value"
+		}
 		return quote(n.text)
 	}
 	return n.text
@@ -302,7 +306,7 @@ func (d *decoder) word(n *node, f field) bool {
 	if near := expr.Near(n.text, f.words); len(near) > 0 {
 		fix = "did you mean " + oneOf(near) + "?"
 	}
-	d.bad(n, "word", fmt.Sprintf("%s is not one of %s", quote(n.text), strings.Join(f.words, ", ")), fix)
+	d.bad(n, "word", fmt.Sprintf("%s is not one of %s", d.show(n, nil), strings.Join(f.words, ", ")), fix)
 	return false
 }
 

@@ -7,8 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFile is the largest pipeline file that is read, in bytes.
-const MaxFile = 1 << 20
+// The limits of a pipeline file. The parser's time grows with the square of the
+// lines in the worst case, so that a file at the limits takes a second.
+const (
+	MaxFile  = 256 << 10 // bytes
+	MaxLines = 5000
+	// maxProblems is the number of problems that are reported one by one.
+	maxProblems = 200
+)
 
 // document is the text of a file, and what was found wrong with it.
 type document struct {
@@ -17,6 +23,7 @@ type document struct {
 	lines    []string
 	masked   []maskedLine
 	problems Problems
+	omitted  [2]int // errors and warnings beyond maxProblems
 }
 
 // newDocument checks that data can be text at all. The second result is false
@@ -34,6 +41,11 @@ func newDocument(file string, data []byte) (*document, bool) {
 	}
 	d.text = strings.ReplaceAll(string(data), "\r\n", "\n")
 	d.lines = strings.Split(d.text, "\n")
+	if len(d.lines) > MaxLines {
+		d.lines = nil
+		d.add(Pos{}, "", "config.too_large", fmt.Sprintf("the file has more than %d lines", MaxLines), "is this a pipeline file?")
+		return d, false
+	}
 	d.masked = maskSecrets(d.lines)
 	return d, d.checkText()
 }
@@ -72,8 +84,33 @@ func (d *document) add(at Pos, path, code, message, fix string) {
 }
 
 func (d *document) put(s Severity, at Pos, path, code, message, fix string) {
+	if len(d.problems) >= maxProblems {
+		d.omit(s)
+		return
+	}
 	d.problems = append(d.problems, Problem{Code: code, Severity: s, File: d.file, Line: at.Line, Column: at.Column,
 		Path: path, Message: clean(message), Fix: clean(fix), Excerpt: d.excerpt(at)})
+}
+
+func (d *document) omit(s Severity) {
+	if s == Error {
+		d.omitted[0]++
+	} else {
+		d.omitted[1]++
+	}
+}
+
+// all returns the problems in order, with one that counts those left out.
+func (d *document) all() Problems {
+	ps := d.problems.sorted()
+	if e, w := d.omitted[0], d.omitted[1]; e+w > 0 {
+		s := Warning
+		if e > 0 {
+			s = Error
+		}
+		ps = append(ps, Problem{Code: "config.too_many", Severity: s, File: d.file, Message: fmt.Sprintf("%s and %s more", count(e, "error"), count(w, "warning"))})
+	}
+	return ps
 }
 
 // excerpt returns the line of a place and the one before, with a caret below.

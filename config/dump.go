@@ -58,7 +58,7 @@ func (j *Job) all() []*Component {
 	var out []*Component
 	if n := j.root.get(string(Connections)); n != nil && len(j.Components) > 0 {
 		for _, e := range n.entries {
-			out = append(out, j.Components[0].build.connections[e.name])
+			out = append(out, j.build().connections[e.name])
 		}
 	}
 	return append(out, j.Components...)

@@ -45,7 +45,7 @@ func (l *Loader) Load(file string, data []byte) (*Job, Problems) {
 	}
 	root := d.parse()
 	if root == nil {
-		return nil, d.problems.sorted()
+		return nil, d.all()
 	}
 	(&interpolator{d, l.Outside}).walk(root)
 	b := &builder{document: d, root: root, loader: l, registry: l.Registry, connections: map[string]*Component{}, named: map[string]*Component{}}
@@ -53,10 +53,11 @@ func (l *Loader) Load(file string, data []byte) (*Job, Problems) {
 		b.registry = NewRegistry()
 	}
 	job := b.job()
-	if d.problems = d.problems.sorted(); d.problems.Failed() {
-		return nil, d.problems
+	ps := d.all()
+	if ps.Failed() {
+		return nil, ps
 	}
-	return job, d.problems
+	return job, ps
 }
 
 // builder makes a job from the tree. Every step reports its problems and goes on.
@@ -100,3 +101,6 @@ func (b *builder) job() *Job {
 	}
 	return b.result
 }
+
+// build returns what the job was made with.
+func (j *Job) build() *builder { return j.Components[0].build }

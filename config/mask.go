@@ -47,8 +47,8 @@ func maskSecrets(lines []string) []maskedLine {
 	out := make([]maskedLine, len(lines))
 	inside := -1 // indentation of the secret key whose value goes on below
 	for i, line := range lines {
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		if inside >= 0 && (indent > inside || strings.TrimSpace(line) == "") {
+		indent := len(line) - len(strings.TrimLeft(line, " \t"))
+		if inside >= 0 && (indent > inside || !keyValue.MatchString(line)) {
 			out[i] = hide(line, []span{{indent, len(line)}})
 			continue
 		}
