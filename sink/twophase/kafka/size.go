@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// batchOverhead is the header of a record batch, magic 2.
-	batchOverhead = 61
+	// batchOverhead is the header of a record batch, magic 2, behind its length on the
+	// wire. kgo measures a batch with that length, which has up to 4 bytes, and a topic's
+	// max.message.bytes without: a record within 4 bytes of the limit is refused.
+	batchOverhead = 61 + 4
 	// recordOverhead is what a record in flight costs besides its bytes.
 	recordOverhead = 256
 )
 
-// aloneSize returns the size of a batch that holds nothing but r: what a topic's
-// max.message.bytes, and kgo, measure a record by before compression.
+// aloneSize returns the size of a batch that holds nothing but r, before compression.
 func aloneSize(r *kgo.Record) int {
 	n := 1 + 1 + 1 // attributes, time delta 0, offset delta 0
 	n += prefixed(len(r.Key), r.Key == nil) + prefixed(len(r.Value), r.Value == nil)
