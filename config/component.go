@@ -1,9 +1,11 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"etl/checkpoint"
 	"etl/expr"
@@ -65,6 +67,14 @@ type Parts struct {
 	Limits []Limit
 	// TimeoutKey is the key behind Sink.Features.Timeout, for messages.
 	TimeoutKey string
+	// Preflight connects and finds out what only the servers know; nil for nothing.
+	Preflight func(ctx context.Context, w stream.World) (Facts, error)
+}
+
+// Facts are what a component has learnt from its servers.
+type Facts struct {
+	// TransactionTimeout is the one that is really used; 0: not known.
+	TransactionTimeout time.Duration
 }
 
 // Place is something outside that is read or written, such as a topic of a cluster.
@@ -102,7 +112,11 @@ func (c *Component) Reject(path string, err error) {
 		bare.Op, bare.Fix = "", ""
 		p.Code, p.Message, p.Fix, at = se.Code, bare.Error(), se.Fix, valueAt(n)
 	}
+	before := len(c.build.problems)
 	c.put(p.Severity, at, p.Path, p.Code, p.Message, p.Fix)
+	if se != nil && len(c.build.problems) > before {
+		c.build.problems[before].class = se.Class
+	}
 }
 
 // put reports a problem, unless it follows from a value that could not be decoded.
@@ -150,9 +164,9 @@ func (c *Component) Has(path string) bool {
 	return c.node.find(path).path == c.path(path)
 }
 
-// Connection returns the keys of a connection of type S that the component names,
+// Connected returns the keys of a connection of type S that the component names,
 // or reports that there is none and returns nil.
-func Connection[S any](c *Component, path, name string) *S {
+func Connected[S any](c *Component, path, name string) *S {
 	to := c.build.connections[name]
 	if to == nil {
 		var names []string

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"etl/stream"
 )
 
 // The limits of a pipeline file. The parser's time grows with the square of the
 // lines in the worst case, so that a file at the limits takes a second.
 const (
-	MaxFile  = 256 << 10 // bytes
+	MaxFile  = 128 << 10 // bytes
 	MaxLines = 5000
 	// maxProblems is the number of problems that are reported one by one.
 	maxProblems = 200
@@ -88,7 +90,7 @@ func (d *document) put(s Severity, at Pos, path, code, message, fix string) {
 		d.omit(s)
 		return
 	}
-	d.problems = append(d.problems, Problem{Code: code, Severity: s, File: d.file, Line: at.Line, Column: at.Column,
+	d.problems = append(d.problems, Problem{class: stream.BadConfig, Code: code, Severity: s, File: d.file, Line: at.Line, Column: at.Column,
 		Path: path, Message: clean(message), Fix: clean(fix), Excerpt: d.excerpt(at)})
 }
 
@@ -108,7 +110,7 @@ func (d *document) all() Problems {
 		if e > 0 {
 			s = Error
 		}
-		ps = append(ps, Problem{Code: "config.too_many", Severity: s, File: d.file, Message: fmt.Sprintf("%s and %s more", count(e, "error"), count(w, "warning"))})
+		ps = append(ps, Problem{class: stream.BadConfig, Code: "config.too_many", Severity: s, File: d.file, Message: fmt.Sprintf("%s and %s more", count(e, "error"), count(w, "warning"))})
 	}
 	return ps
 }

@@ -73,7 +73,7 @@ func fakeRegistry() *Registry {
 
 func makeFakeSource(c *Component, s *fakeSource) Parts {
 	p := Parts{Source: &pipeline.Source{NewReader: func() source.Reader { return nil }}, Detail: strings.Join(s.Topics, ", ")}
-	if con := Connection[fakeConnection](c, "connection", s.Connection); con != nil {
+	if con := Connected[fakeConnection](c, "connection", s.Connection); con != nil {
 		for _, t := range s.Topics {
 			p.Reads = append(p.Reads, Place{strings.Join(con.SeedBrokers, ","), t})
 		}
@@ -86,7 +86,7 @@ func makeFakeSource(c *Component, s *fakeSource) Parts {
 
 func makeFakeSink(c *Component, s *fakeSink) Parts {
 	p := Parts{Sink: &pipeline.Sink{Delivery: s.Delivery}, Detail: s.Topic, TimeoutKey: "transaction_timeout"}
-	if con := Connection[fakeConnection](c, "connection", s.Connection); con != nil {
+	if con := Connected[fakeConnection](c, "connection", s.Connection); con != nil {
 		p.Writes = []Place{{strings.Join(con.SeedBrokers, ","), s.Topic}}
 	}
 	if s.Key != "" {

@@ -37,6 +37,8 @@ type Problem struct {
 	Fix     string `json:"fix,omitempty"`
 	// Excerpt is the line with the one before it and a caret below, secrets masked.
 	Excerpt string `json:"excerpt,omitempty"`
+
+	class stream.Class // what the caller may do; BadConfig for all that is found in the file
 }
 
 // Error returns the problem in one line.
@@ -92,14 +94,14 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns the problems as one error of class BadConfig, nil when there are
-// warnings only.
+// Err returns the problems as one error, of the class of the first one: BadConfig
+// for all that is found in a file. It is nil when there are warnings only.
 func (ps Problems) Err() error {
 	if !ps.Failed() {
 		return nil
 	}
 	i := slices.IndexFunc(ps, func(p Problem) bool { return p.Severity == Error })
-	return &stream.Error{Class: stream.BadConfig, Code: ps[i].Code, Err: ps}
+	return &stream.Error{Class: ps[i].class, Code: ps[i].Code, Err: ps}
 }
 
 // sorted returns the problems in the order of the file, each once; those that are

@@ -1,0 +1,160 @@
+package kafka_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"etl/config"
+	"etl/config/kafka"
+)
+
+func loader() *config.Loader {
+	r := config.NewRegistry()
+	kafka.Register(r, kafka.Options{})
+	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{LookupEnv: func(string) (string, bool) { return "", false }}}
+}
+
+// documents returns every pipeline file of the repository: the examples, and the
+// blocks of yaml in the documentation that begin with a name.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, pattern := range []string{"../../examples/*/pipeline.yaml", "../../docs/*.md", "../../*.md", "../../examples/*/README.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(name, ".yaml") {
+				out[name] = string(b)
+				continue
+			}
+			for i, block := range strings.Split(string(b), "```yaml\n")[1:] {
+				text, _, _ := strings.Cut(block, "```")
+				out[fmt.Sprintf("%s block %d", name, i+1)] = text
+			}
+		}
+	}
+	return out
+}
+
+// TestDocuments: every example and every snippet is accepted without a warning, and
+// is valid under the schema that editors use.
+func TestDocuments(t *testing.T) {
+	schema := compileSchema(t)
+	for name, text := range documents(t) {
+		t.Run(name, func(t *testing.T) {
+			if !strings.Contains(text, "\nname:") && !strings.HasPrefix(text, "name:") {
+				text = complete(text)
+			}
+			job, ps := loader().Load(name, []byte(text))
+			if len(ps) > 0 {
+				var b bytes.Buffer
+				if err := ps.Render(&b, config.Style{}); err != nil {
+					t.Fatal(err)
+				}
+				t.Fatalf("%s\n%s", b.String(), text)
+			}
+			if err := schema.Validate(asJSON(t, []byte(text))); err != nil {
+				t.Errorf("the schema refuses it: %v", err)
+			}
+			if err := schema.Validate(asJSON(t, job.Effective())); err != nil {
+				t.Errorf("the schema refuses its effective form: %v", err)
+			}
+			if _, err := json.Marshal(job.Plan(nil, time.Time{})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// complete adds to a snippet what it leaves out.
+func complete(text string) string {
+	for _, part := range []struct{ key, text string }{
+		{"name:", "name: snippet\n"},
+		{"connections:", "connections:\n  main: { type: kafka, seed_brokers: [localhost:9092] }\n"},
+		{"sources:", "sources:\n  in: { type: kafka, connection: main, topics: [in] }\n"},
+		{"sinks:", "sinks:\n  snippet_out: { type: kafka, inputs: [in], connection: main, topic: out }\n"},
+	} {
+		if !strings.Contains("\n"+text, "\n"+part.key) {
+			text += part.text
+		}
+	}
+	return text
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema(loader().Registry)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("etl.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("etl.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func asJSON(t *testing.T, text []byte) any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestSchemaRefuses: what the loader calls an unknown key or a wrong type, an editor
+// marks as well.
+func TestSchemaRefuses(t *testing.T) {
+	schema := compileSchema(t)
+	good, err := os.ReadFile("../../examples/user-behavior/pipeline.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, new := range map[string]string{
+		"interval: 10s":             "intervall: 10s",
+		"retain: 5":                 "retain: 1",
+		"timeout: 2m":               "timeout: 2 minutes",
+		"type: filter":              "type: fliter",
+		"op: sum":                   "op: median",
+		"topics: [shop.behavior]":   "topics: []",
+		"isolation: read_committed": "isolation: committed",
+		"parallelism: 2":            "parallelism: two",
+		"name: user-behavior\n":     "",
+		"compression: lz4":          "compression: 4",
+	} {
+		bad := strings.Replace(string(good), old, new, 1)
+		if bad == string(good) {
+			t.Fatalf("%q is not in the example", old)
+		}
+		if _, ps := loader().Load("p.yaml", []byte(bad)); !ps.Failed() {
+			t.Errorf("the loader accepts %q", new)
+		}
+		if schema.Validate(asJSON(t, []byte(bad))) == nil {
+			t.Errorf("the schema accepts %q", new)
+		}
+	}
+}

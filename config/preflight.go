@@ -1,0 +1,30 @@
+package config
+
+import (
+	"context"
+
+	"etl/stream"
+)
+
+// Preflight connects to the servers of the job and checks what only they know. It
+// returns problems at the keys they are about, and corrects the policy's drain by
+// the transaction timeouts that are really used. It changes nothing outside.
+func (j *Job) Preflight(ctx context.Context, w stream.World) Problems {
+	b := j.build()
+	b.problems, b.omitted, b.unusable = nil, [2]int{}, nil
+	for _, c := range j.Components {
+		if c.parts.Preflight == nil {
+			continue
+		}
+		f, err := c.parts.Preflight(ctx, w)
+		if err != nil {
+			c.Reject("", err)
+		}
+		if f.TransactionTimeout > 0 && c.parts.Sink != nil {
+			c.parts.Sink.Features.Timeout = f.TransactionTimeout
+		}
+	}
+	b.result.Policy.Drain = 0
+	b.checkTimeouts()
+	return b.all()
+}
