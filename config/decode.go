@@ -214,18 +214,18 @@ func (d *decoder) split(n *node, f field) []*node {
 func (d *decoder) wrongKind(n *node, t reflect.Type, f field) {
 	want := says(t, f)
 	switch {
-	case n.kind == nullNode && want == "a group of keys":
+	case n.kind == nullNode && strings.HasSuffix(want, "a group of keys"):
 		d.bad(n, "no_value", "the key has no value", "write {} for a group with its defaults, or remove the key")
 	case n.kind == nullNode:
 		d.bad(n, "no_value", "the key has no value", "write "+want+", or remove the key")
 	case n.kind == listNode || n.kind == mapNode:
 		d.bad(n, "type", fmt.Sprintf("%s, not %s", n.kind, want), "write "+want)
-	case want == "a list":
+	case strings.HasPrefix(want, "a list"):
 		fix := "put it in brackets: [...]"
 		if n.kind == textNode && !n.inserted && len(n.text) < 40 {
 			fix = "put it in brackets: [" + n.text + "]"
 		}
-		d.bad(n, "type", fmt.Sprintf("%s is %s, not a list", d.show(n, t), n.kind), fix)
+		d.bad(n, "type", fmt.Sprintf("%s is %s, not %s", d.show(n, t), n.kind, want), fix)
 	default:
 		d.bad(n, "type", fmt.Sprintf("%s is %s, not %s", d.show(n, t), n.kind, want), "write "+want)
 	}

@@ -148,8 +148,14 @@ func says(t reflect.Type, f field) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:
+		if f.one {
+			return "a list, or its only element"
+		}
 		return "a list"
 	case reflect.Struct:
+		if w, ok := groupOf(t).shorthand(); ok {
+			return says(w.typ, w) + ", or a group of keys"
+		}
 		return "a group of keys"
 	}
 	return "a whole number"

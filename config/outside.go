@@ -20,7 +20,11 @@ func (o Outside) variable(name string) (string, bool) {
 	if o.LookupEnv == nil {
 		return os.LookupEnv(name)
 	}
-	return o.LookupEnv(name)
+	v, ok := o.LookupEnv(name)
+	if !ok {
+		v = ""
+	}
+	return v, ok
 }
 
 func (o Outside) read(name string) ([]byte, error) {

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,17 +11,22 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/cockroachdb/datadriven" // its flag -rewrite
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"etl/config"
 	"etl/config/kafka"
+	"etl/stream"
 )
 
 func loader() *config.Loader {
 	r := config.NewRegistry()
 	kafka.Register(r, kafka.Options{})
-	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{LookupEnv: func(string) (string, bool) { return "", false }}}
+	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
+		LookupEnv: func(name string) (string, bool) { return "secret", name == "KAFKA_PASSWORD" },
+		Device:    func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },
+	}}
 }
 
 // documents returns every pipeline file of the repository: the examples, and the
@@ -85,7 +91,7 @@ func TestDocuments(t *testing.T) {
 func complete(text string) string {
 	for _, part := range []struct{ key, text string }{
 		{"name:", "name: snippet\n"},
-		{"connections:", "connections:\n  main: { type: kafka, seed_brokers: [localhost:9092] }\n"},
+		{"connections:", "connections:\n  main: { type: kafka, seed_brokers: [\"localhost:9092\"] }\n"},
 		{"sources:", "sources:\n  in: { type: kafka, connection: main, topics: [in] }\n"},
 		{"sinks:", "sinks:\n  snippet_out: { type: kafka, inputs: [in], connection: main, topic: out }\n"},
 	} {
@@ -156,5 +162,29 @@ func TestSchemaRefuses(t *testing.T) {
 		if schema.Validate(asJSON(t, []byte(bad))) == nil {
 			t.Errorf("the schema accepts %q", new)
 		}
+	}
+}
+
+// TestReference keeps the tables of docs/pipeline-file.md as the code has them.
+func TestReference(t *testing.T) {
+	const name = "../../docs/pipeline-file.md"
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(b), "TestReference -rewrite -->\n")
+	_, tail, ok2 := strings.Cut(rest, "<!-- end -->")
+	if !ok || !ok2 {
+		t.Fatal("the marks of the generated part are gone")
+	}
+	want := head + "TestReference -rewrite -->\n\n" + config.Reference(loader().Registry) + "<!-- end -->" + tail
+	if want == string(b) {
+		return
+	}
+	if f := flag.Lookup("rewrite"); f == nil || f.Value.String() != "true" {
+		t.Fatalf("%s is not what the code says: run go test ./config/kafka -run TestReference -rewrite", name)
+	}
+	if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
