@@ -220,6 +220,7 @@ func benchWriterOf(b *testing.B, cfg Config) *Writer {
 func TestNoAllocationPerRecord(t *testing.T) {
 	w := NewWriter(Config{Topics: []string{"out"}})
 	w.factory = &factory{}
+	w.env.Clock = stream.SystemClock{}
 	e := newEpoch(t.Context(), &producer{}, 1<<30, nil, time.Time{})
 	e.last = []written{{topic: "out", last: make([]int64, 4)}}
 	key, value := []byte("user-00000042"), make([]byte, 100)

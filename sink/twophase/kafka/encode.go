@@ -1,11 +1,9 @@
 package kafka
 
 import (
-	"fmt"
 	"time"
 	"unsafe"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/internal/kafkaconn"
@@ -22,7 +20,8 @@ func (w *Writer) encode(b *stream.Batch, out sink.Output) []*kgo.Record {
 		fetched = nil // another sink produces the fetched records themselves
 	}
 	var s *slab
-	row := Row{}
+	var row Row
+	c := checker{limits: &w.factory.limits, topics: w.cfg.Topics, now: w.env.Clock.Now()}
 	for i := range b.Records {
 		r := &b.Records[i]
 		row = Row{Topic: w.cfg.Topics[0], Key: r.Key, Value: r.Value, Headers: r.Headers, Partition: ByKey}
@@ -41,7 +40,7 @@ func (w *Writer) encode(b *stream.Batch, out sink.Output) []*kgo.Record {
 			k.Key, k.Value, k.Headers = row.Key, row.Value, kafkaconn.KafkaHeaders(row.Headers)
 		}
 		k.Topic, k.Partition, k.Timestamp = row.Topic, row.Partition, time.UnixMilli(r.Timestamp)
-		if err := w.check(k, r); err != nil {
+		if err := c.check(k, r); err != nil {
 			out.Reject(*r, err)
 			drop(k, s)
 			continue
@@ -84,25 +83,4 @@ func drop(k *kgo.Record, s *slab) {
 		return
 	}
 	k.Recycle()
-}
-
-// check refuses a row that the brokers would refuse, while it can still be rejected by
-// itself: a promise that fails takes the whole attempt with it.
-func (w *Writer) check(k *kgo.Record, r *stream.Record) error {
-	if n, limit := aloneSize(k), int(w.factory.limits.of(k.Topic)); n > limit {
-		return rejected(r, "kafka.record_too_large", fmt.Errorf("%w: %d bytes for topic %s, which takes %d (max.message.bytes)", kerr.MessageTooLarge, n, k.Topic, limit))
-	}
-	if k.Topic == w.cfg.Topics[0] {
-		return nil
-	}
-	for _, t := range w.cfg.Topics[1:] {
-		if t == k.Topic {
-			return nil
-		}
-	}
-	return rejected(r, "kafka.topic_not_declared", fmt.Errorf("topic %q is not one of the sink's topics: a recovery would not know it", k.Topic))
-}
-
-func rejected(r *stream.Record, code string, err error) error {
-	return &stream.Error{Class: stream.Failed, Code: code, Op: "write", Subject: fmt.Sprintf("%s/%d@%d", r.Topic, r.Partition, r.Offset), Err: err}
 }

@@ -2,12 +2,14 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/internal/broken"
@@ -113,8 +115,12 @@ func (e *epoch) note(r *kgo.Record) {
 
 // notProduced says what was not written. The attempt ends: the row is in the source.
 func notProduced(r *kgo.Record, err error) error {
-	return &stream.Error{Class: stream.Restart, Code: "kafka.produce_failed", Op: "produce",
+	e := &stream.Error{Class: stream.Restart, Code: "kafka.produce_failed", Op: "produce",
 		Subject: fmt.Sprintf("%s/%d", r.Topic, r.Partition), Err: err}
+	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidTimestamp) {
+		e.Fix = "grant DESCRIBE_CONFIGS on topic " + r.Topic + ", so that the sink knows its limits and can reject the row by itself"
+	}
+	return e
 }
 
 // recycle returns a record to where it came from: a slab of ours, or the pool of the

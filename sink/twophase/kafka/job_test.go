@@ -36,7 +36,9 @@ func eachBroker(t *testing.T, f func(t *testing.T, j *job)) {
 	})
 }
 
-func fakeJob(t testing.TB, opts ...kfake.Opt) *job {
+func fakeJob(t testing.TB, opts ...kfake.Opt) *job { return fakeJobAs(t, nil, opts...) }
+
+func fakeJobAs(t testing.TB, as *kafkaconn.SASL, opts ...kfake.Opt) *job {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "out")}, opts...)...)
 	if err != nil {
@@ -44,7 +46,7 @@ func fakeJob(t testing.TB, opts ...kfake.Opt) *job {
 	}
 	t.Cleanup(c.Close)
 	j := newJob(t, c.ListenAddrs(), "out")
-	j.fake = c
+	j.fake, j.cfg.Conn.SASL = c, as
 	return j
 }
 
@@ -103,7 +105,7 @@ func (j *job) tryStart() (err error) {
 	if j.attempt, err = checkpoint.OpenAttempt(ctx, j.store, checkpoint.AttemptOptions{World: j.world}); err != nil {
 		return err
 	}
-	j.n, j.open = 0, nil
+	j.n, j.open, j.at = 0, nil, 0
 	h := j.attempt.History()
 	owners := h.Owners(j.attempt.Number())
 	j.committer = NewCommitter(j.cfg)
@@ -343,4 +345,19 @@ func (j *job) read() (rows []*kgo.Record) {
 		j.t.Errorf("readers are held back: %v of %v", at, ends)
 	}
 	return rows
+}
+
+// forgetMarkers does what a group coordinator does with offsets that expired.
+func (j *job) forgetMarkers() {
+	j.t.Helper()
+	cl, err := j.cfg.Conn.NewClient()
+	j.must(err)
+	defer cl.Close()
+	names := j.cfg.names("job", uid, j.attempt.Lineage())
+	var groups []string
+	for sub := range j.tasks {
+		groups = append(groups, names.Group(sub))
+	}
+	_, err = kadm.NewClient(cl).DeleteGroups(j.t.Context(), groups...)
+	j.must(err)
 }

@@ -2,34 +2,52 @@ package kafka
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"etl/internal/kafkaconn"
 	"etl/sink/kafkatxn"
+	"etl/stream"
 )
 
-// sizeLimits knows the largest record batch each topic takes. It is read on the task
-// goroutine and by kgo, and refreshed in the background.
-type sizeLimits struct {
-	current atomic.Pointer[map[string]int32]
+// topicLimits knows what each topic takes, so that a row the brokers would refuse is
+// rejected by itself: a promise that fails takes the whole attempt with it, and after
+// the restart the row would be there again. It is read on the task goroutine and by
+// kgo, and refreshed in the background.
+type topicLimits struct {
+	current atomic.Pointer[map[string]topicLimit]
 	at      time.Time // of the last refresh; the factory's own
 }
 
-// fallback is for a topic nobody described: the default of Kafka's clients.
-const fallback int32 = 1000012
-
-func (l *sizeLimits) of(topic string) int32 {
-	if m := l.current.Load(); m != nil {
-		if n := (*m)[topic]; n > 0 {
-			return n
-		}
-	}
-	return fallback
+type topicLimit struct {
+	bytes        int // of a record batch, max.message.bytes
+	past, future time.Duration
 }
 
+// unread is for a topic nobody described: the default of Kafka's clients.
+var unread = topicLimit{bytes: 1000012, past: kafkaconn.Anytime, future: kafkaconn.Anytime}
+
+// largestBatch keeps one batch inside kgo's largest request.
+const largestBatch = 64 << 20
+
+func (l *topicLimits) of(topic string) topicLimit {
+	if m := l.current.Load(); m != nil {
+		if t, ok := (*m)[topic]; ok {
+			return t
+		}
+	}
+	return unread
+}
+
+func (l *topicLimits) batchBytes(topic string) int32 { return int32(l.of(topic).bytes) }
+
 // refresh looks again when what is known is older than refreshEvery.
-func (l *sizeLimits) refresh(ctx context.Context, raw *kafkatxn.Client, now time.Time) error {
+func (l *topicLimits) refresh(ctx context.Context, raw *kafkatxn.Client, now time.Time) error {
 	if l.current.Load() != nil && now.Sub(l.at) < refreshEvery {
 		return nil
 	}
@@ -37,18 +55,70 @@ func (l *sizeLimits) refresh(ctx context.Context, raw *kafkatxn.Client, now time
 	if err != nil {
 		return err
 	}
-	l.set(infos)
+	m := make(map[string]topicLimit, len(infos))
+	for _, i := range infos {
+		m[i.Name] = topicLimit{bytes: int(min(i.MaxMessageBytes, largestBatch)), past: i.Past, future: i.Future}
+	}
+	l.current.Store(&m)
 	l.at = now
 	return nil
 }
 
-func (l *sizeLimits) set(infos []kafkaconn.TopicInfo) {
-	m := make(map[string]int32, len(infos))
-	for _, i := range infos {
-		m[i.Name] = min(i.MaxMessageBytes, largestBatch)
-	}
-	l.current.Store(&m)
+// checker checks the rows of one batch.
+type checker struct {
+	limits *topicLimits
+	topics []string
+	now    time.Time
+
+	topic    string // the last one that was looked up
+	limit    topicLimit
+	lo, hi   int64 // times it takes, ms
+	declared bool
 }
 
-// largestBatch keeps one batch inside kgo's largest request.
-const largestBatch = 64 << 20
+// noTimestamp is the time of a record that has none; brokers take it anywhere.
+const noTimestamp = -1
+
+// The times kgo can write: it counts them in nanoseconds on their way into a batch, and
+// beyond these would write another time without a word.
+const (
+	minTimestamp = math.MinInt64 / int64(time.Millisecond)
+	maxTimestamp = math.MaxInt64 / int64(time.Millisecond)
+)
+
+// look takes up the limits of a topic.
+func (c *checker) look(topic string) {
+	c.topic, c.limit, c.declared = topic, c.limits.of(topic), false
+	for _, t := range c.topics {
+		c.declared = c.declared || t == topic
+	}
+	c.lo, c.hi = minTimestamp, maxTimestamp
+	now := c.now.UnixMilli()
+	if c.limit.past != kafkaconn.Anytime {
+		c.lo = max(c.lo, now-c.limit.past.Milliseconds())
+	}
+	if c.limit.future != kafkaconn.Anytime {
+		c.hi = min(c.hi, now+c.limit.future.Milliseconds())
+	}
+}
+
+// check refuses a row that the brokers would refuse.
+func (c *checker) check(k *kgo.Record, r *stream.Record) error {
+	if k.Topic != c.topic {
+		c.look(k.Topic)
+	}
+	if !c.declared {
+		return rejected(r, "kafka.topic_not_declared", fmt.Errorf("topic %q is not one of the sink's topics: a recovery would not know it", k.Topic))
+	}
+	if n := aloneSize(k); n > c.limit.bytes {
+		return rejected(r, "kafka.record_too_large", fmt.Errorf("%w: %d bytes for topic %s, which takes %d (max.message.bytes)", kerr.MessageTooLarge, n, k.Topic, c.limit.bytes))
+	}
+	if (r.Timestamp < c.lo || r.Timestamp > c.hi) && r.Timestamp != noTimestamp {
+		return rejected(r, "kafka.timestamp_out_of_range", fmt.Errorf("%w: timestamp %d ms; topic %s takes %d to %d (message.timestamp.before.max.ms and after.max.ms)", kerr.InvalidTimestamp, r.Timestamp, k.Topic, c.lo, c.hi))
+	}
+	return nil
+}
+
+func rejected(r *stream.Record, code string, err error) error {
+	return &stream.Error{Class: stream.Failed, Code: code, Op: "write", Subject: fmt.Sprintf("%s/%d@%d", r.Topic, r.Partition, r.Offset), Err: err}
+}

@@ -31,6 +31,7 @@ func (p *pending) Finish(ctx context.Context, _ state.Uploader) (sink.Prepared, 
 		return sink.Prepared{}, p.explain("flush", err)
 	}
 	if !p.w.cfg.transactional() {
+		p.w.refresh(ctx)
 		return sink.Prepared{}, nil
 	}
 	c, err := p.prepare(ctx)

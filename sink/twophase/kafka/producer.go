@@ -32,7 +32,7 @@ type factory struct {
 	timeout time.Duration
 	part    *partitioner
 	slots   *slots
-	limits  sizeLimits
+	limits  topicLimits
 
 	mu   sync.Mutex
 	live map[*kgo.Client]bool // every client that is not closed
@@ -201,7 +201,7 @@ func (f *factory) client(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RecordPartitioner(f.part),
 		kgo.ProducerBatchCompression(codecs[f.cfg.Compression]),
 		kgo.ProducerLinger(f.cfg.Linger),
-		kgo.ProducerBatchMaxBytesFn(f.limits.of),
+		kgo.ProducerBatchMaxBytesFn(f.limits.batchBytes),
 		// The sink bounds by itself what is in flight: kgo's own limit starts a
 		// goroutine for each record that waits.
 		kgo.MaxBufferedRecords(1 << 24),

@@ -203,6 +203,14 @@ func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, _ sink
 	return &pending{w: w, e: e, id: id}, nil
 }
 
+// refresh keeps what is known about topics fresh in the modes without transactions, where
+// no producer is made after the first. What was known stays when it fails.
+func (w *Writer) refresh(ctx context.Context) {
+	if err := w.factory.limits.refresh(ctx, w.raw, w.env.Clock.Now()); err != nil {
+		w.env.Log.Info("settings of topics not refreshed", "err", err)
+	}
+}
+
 // Published has nothing to do: rows are with the brokers before a checkpoint is.
 func (w *Writer) Published(stream.CheckpointID) {}
 
