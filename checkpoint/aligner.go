@@ -63,7 +63,7 @@ func NewAligner(inputs int, aligned bool) *Aligner {
 // Aligning returns the barrier that is being aligned, or the zero one.
 func (a *Aligner) Aligning() stream.Barrier { return a.current }
 
-// Step takes one signal and returns what to do.
+// Step is step B3: it takes one signal and returns what to do.
 func (a *Aligner) Step(sig Signal) []Action {
 	switch s := sig.(type) {
 	case BarrierOn:

@@ -213,9 +213,10 @@ func (a *Attempt) Confirm(ctx context.Context, lanes map[stream.TaskID]stream.Ch
 	return a.append(ctx, &Entry{Kind: EntryConfirmed, Confirmed: Lanes(fresh)})
 }
 
-// Abandon takes a published checkpoint out of the line of restores.
-func (a *Attempt) Abandon(ctx context.Context, id stream.CheckpointID, reason string) error {
-	return a.append(ctx, &Entry{Kind: EntryAbandoned, Abandoned: id, Reason: reason})
+// Abandon takes a published checkpoint out of the line of restores. accepted says
+// that somebody accepts its committed rows to be written again.
+func (a *Attempt) Abandon(ctx context.Context, id stream.CheckpointID, reason string, accepted bool) error {
+	return a.append(ctx, &Entry{Kind: EntryAbandoned, Abandoned: id, Reason: reason, Accepted: accepted})
 }
 
 // Close ends the life of the job: a later start begins a new lineage. The caller

@@ -173,7 +173,7 @@ func NewCoordinator(p Policy, a stream.Attempt, tasks, sources []stream.TaskID, 
 	return c
 }
 
-// Step takes one event and returns what to do about it.
+// Step takes one event and returns what to do about it: step B1 among others.
 func (c *Coordinator) Step(ev Event) (out []Effect) {
 	if c.phase == over {
 		return nil

@@ -50,6 +50,8 @@ type Entry struct {
 	Confirmed map[string]stream.CheckpointID `json:"confirmed,omitempty"`
 	// abandoned
 	Abandoned stream.CheckpointID `json:"abandoned,omitempty"`
+	// Accepted says that what the sinks have committed of it may be written again.
+	Accepted bool `json:"accepted,omitempty"`
 	Reason    string              `json:"reason,omitempty"`
 }
 

@@ -155,6 +155,18 @@ func (h *History) Published() (out []*Metadata) {
 	return out
 }
 
+// Accepted returns the newest checkpoint whose rows somebody accepted to be written
+// again: a marker up to it is no contradiction to restoring an older one.
+func (h *History) Accepted() (id stream.CheckpointID) {
+	l := h.Lineage()
+	for _, e := range h.Entries {
+		if e.Kind == EntryAbandoned && e.Accepted && e.Lineage == l {
+			id = max(id, e.Abandoned)
+		}
+	}
+	return id
+}
+
 // Newest returns the newest published checkpoint, nil when there is none.
 func (h *History) Newest() *Metadata {
 	p := h.Published()

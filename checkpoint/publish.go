@@ -72,7 +72,7 @@ func (r *Runner) remember(m *Metadata) {
 	}
 }
 
-// confirm looks which published checkpoints have all their commits verified (B11).
+// confirm is step B11: it looks which published checkpoints have all their commits verified (B11).
 func (r *Runner) confirm() {
 	for len(r.published) > 0 && r.o.Ledger.Settled(r.published[0].meta.ID) {
 		p := r.published[0]

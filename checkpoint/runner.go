@@ -244,7 +244,7 @@ func (r *Runner) do(ctx context.Context, e Effect) {
 	}
 }
 
-// acked records an acknowledgement: what sinks prepared always counts, the
+// acked is step B7: it records an acknowledgement: what sinks prepared always counts, the
 // snapshots only while their checkpoint is wanted (I6).
 func (r *Runner) acked(a Ack) Event {
 	r.o.Listener.Did("B7", a.Task, a.ID)
@@ -271,7 +271,7 @@ func (r *Runner) abort(e Abort) {
 	r.o.Control.Aborted(e.ID)
 }
 
-// publish builds the metadata and has it appended (B8).
+// publish is step B8: it builds the metadata and has it appended.
 func (r *Runner) publish(ctx context.Context, e Publish) {
 	m, confirmed := r.build(e)
 	if first := m.Earliest(); !first.IsZero() && first.Sub(r.now()) < r.o.Policy.Drain {
@@ -307,7 +307,7 @@ func (r *Runner) job(ctx context.Context, f func(context.Context)) {
 	}
 }
 
-// appended is the moment a checkpoint exists: tasks may drop what it took over,
+// appended is step B9, the moment a checkpoint exists: tasks may drop what it took over,
 // and the ledger may commit what it lists (B9, B10).
 func (r *Runner) appended(p Permit, m *Metadata, confirmed map[stream.TaskID]stream.CheckpointID) Event {
 	r.o.Listener.Did("B9", stream.TaskID{}, m.ID)

@@ -167,7 +167,7 @@ func (s *story) do(cmd string, d *datadriven.TestData) string {
 	case "confirm":
 		err = p.a.Confirm(ctx, map[stream.TaskID]stream.CheckpointID{{UID: "out"}: id(d.CmdArgs[1].Key)})
 	case "abandon":
-		err = p.a.Abandon(ctx, id(d.CmdArgs[1].Key), "its transaction is gone")
+		err = p.a.Abandon(ctx, id(d.CmdArgs[1].Key), "its transaction is gone", false)
 	case "close":
 		err = p.a.Close(ctx)
 	case "upload":

@@ -235,7 +235,7 @@ func (a *attempt) openSources(ctx context.Context) error {
 			a.splits[t] = append(a.splits[t], s)
 		}
 	}
-	if !fresh {
+	if !fresh || a.o.Policy.Mode == checkpoint.None {
 		return nil
 	}
 	return a.publishInitial(ctx)

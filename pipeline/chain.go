@@ -30,7 +30,7 @@ type child struct {
 	ex  *exchange // over an exchange
 }
 
-// push hands a batch to the component and what it emits on to its children. It
+// push is steps R5 and R7: it hands a batch to the component and what it emits on to its children. It
 // takes over one reference to b.
 func (l *link) push(ctx context.Context, b *stream.Batch) error {
 	l.c.RecordsIn.Add(int64(len(b.Records)))
@@ -77,7 +77,7 @@ func (l *link) rekey(b *stream.Batch) (*stream.Batch, error) {
 	return d, nil
 }
 
-// drain hands on what the component has emitted, depth first, until nothing is
+// drain is step R2: it hands on what the component has emitted, depth first, until nothing is
 // left. A record rejected under the policy Fail ends the attempt here.
 func (l *link) drain(ctx context.Context) error {
 	o := l.out

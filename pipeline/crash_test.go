@@ -123,6 +123,25 @@ func (e *entropy) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// dieAt runs the job until it passes a point for the first time, where it dies.
+func (s *simulation) dieAt(point string) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	fault.Watch(func(name string) {
+		if name == point && ctx.Err() == nil {
+			cancel(errCrash)
+			runtime.Goexit()
+		}
+	})
+	defer fault.Watch(nil)
+	j, err := NewJob(s.graph(), s.options())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := j.Run(ctx); !errors.Is(err, errCrash) {
+		s.t.Fatalf("the job did not die at %s: %v", point, err)
+	}
+}
+
 // slowStorage makes the storage take its time, as one behind a network does.
 func (s *simulation) slowStorage() {
 	var mu sync.Mutex

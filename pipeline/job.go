@@ -149,7 +149,6 @@ func (j *Job) attempts(ctx context.Context) error {
 		if j.o.World.Clock.Now().Sub(began) >= j.o.Restart.ResetAfter {
 			pause = j.o.Restart.Initial
 		}
-		j.o.Restore.From, j.o.Restore.Empty, j.o.Restore.AcceptDuplicates = stream.NoCheckpoint, false, false
 		j.phase("restarting", err)
 		if err := j.o.World.Clock.Sleep(ctx, pause); err != nil {
 			return err
@@ -196,12 +195,16 @@ func (j *Job) opened(l *checkpoint.Attempt) {
 }
 
 // started notes that the attempt's tasks run, and passes on a Stop that came
-// before.
+// before. What the job was told about where to begin has been done by then: a
+// restart goes on from the newest checkpoint.
 func (j *Job) started(a *attempt) {
+	j.o.Restore.From, j.o.Restore.Empty, j.o.Restore.AcceptDuplicates = stream.NoCheckpoint, false, false
 	j.mu.Lock()
 	j.runner = a.runner
 	j.mu.Unlock()
-	j.update(func(s *Status) { s.Restored = a.restored.ID })
+	if a.restored != nil {
+		j.update(func(s *Status) { s.Restored = a.restored.ID })
+	}
 	j.phase("running", nil)
 	if j.stopping.Load() {
 		go a.runner.Stop()

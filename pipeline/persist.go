@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -107,7 +108,7 @@ func (p *persister) await(ctx context.Context, id stream.CheckpointID) error {
 	}
 }
 
-// persist finishes the writers, then the stores, and acknowledges (B6, B7). What
+// persist is step B6: it finishes the writers, then the stores, and acknowledges. What
 // writers have prepared is reported even if the checkpoint is declined: it is
 // listed by the next one (I7).
 func (p *persister) persist(ctx context.Context, w *slowPart) {
@@ -136,6 +137,10 @@ func (p *persister) persist(ctx context.Context, w *slowPart) {
 		ack.States = append(ack.States, checkpoint.TaskState{TaskID: p.t.id, Splits: w.splits, Watermark: w.watermark})
 	}
 	ack.Alignment, ack.Sync, ack.Persist = w.alignment, w.sync, p.t.env.Clock.Now().Sub(begin)
+	if errors.Is(err, checkpoint.ErrNotDurable) {
+		p.failed(err) // a failed fsync is never retried (I16)
+		return
+	}
 	if err != nil {
 		p.t.runner.Decline(ack, checkpoint.UploadFailed, err)
 		return

@@ -130,7 +130,7 @@ func (a *attempt) readMarkers(ctx context.Context, ev *sink.Evidence) error {
 			if err != nil {
 				return fmt.Errorf("read marker of %s/%d: %w", uid, i, err)
 			}
-			if id != stream.NoCheckpoint {
+			if id > a.log.History().Accepted() {
 				ev.Markers[stream.TaskID{UID: uid, Subtask: i}] = id
 			}
 		}
@@ -138,7 +138,8 @@ func (a *attempt) readMarkers(ctx context.Context, ev *sink.Evidence) error {
 	return nil
 }
 
-// decide is the other half of V4, and the refusals of V3 that need evidence.
+// decide is step V4 once everything was probed, with the refusals of V3 that need
+// evidence.
 func (a *attempt) decide(ctx context.Context, ev *sink.Evidence) error {
 	if len(ev.Published) == 0 {
 		return a.decideFresh(ev)
@@ -185,7 +186,7 @@ func (a *attempt) abandon(ctx context.Context, d sink.Decision) error {
 		return nil
 	}
 	for _, id := range newer {
-		if err := a.log.Abandon(ctx, id, "restored "+d.Restore.ID.String()+": "+d.Why); err != nil {
+		if err := a.log.Abandon(ctx, id, "restored "+d.Restore.ID.String()+": "+d.Why, a.o.Restore.AcceptDuplicates); err != nil {
 			return err
 		}
 	}
@@ -195,7 +196,7 @@ func (a *attempt) abandon(ctx context.Context, d sink.Decision) error {
 	return a.unmoved(ctx, d.Restore.ID)
 }
 
-// unmoved fails when a lane has committed something beyond id, unless duplicates
+// unmoved is step V8: it fails when a lane has committed something beyond id, unless duplicates
 // were accepted (V4, V8).
 func (a *attempt) unmoved(ctx context.Context, id stream.CheckpointID) error {
 	if a.o.Restore.AcceptDuplicates {

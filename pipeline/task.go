@@ -225,7 +225,7 @@ func (t *task) flush(ctx context.Context) error {
 	return nil
 }
 
-// broadcast sends el over every exchange of the chain (B5).
+// broadcast is step B5: it sends el over every exchange of the chain.
 func (t *task) broadcast(ctx context.Context, el stream.Element) error {
 	for _, l := range t.links {
 		for _, c := range l.children {

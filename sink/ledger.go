@@ -210,7 +210,7 @@ func (l *Ledger) start(n *lane) {
 	go l.run(n)
 }
 
-// run commits the lane's permitted entries, one after the other.
+// run is step B10: it commits the lane's permitted entries, one after the other.
 func (l *Ledger) run(n *lane) {
 	defer l.work.Done()
 	for {

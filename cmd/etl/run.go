@@ -92,7 +92,7 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	o.Restore, o.TakeOver, o.Holder = restore, f.takeOver, holder()
+	o.Restore, o.TakeOver, o.Holder = restore, f.takeOver, a.holder()
 	return a.serve(cmd, ctx, job, o, t)
 }
 
@@ -167,9 +167,9 @@ func onSignals(f func(n int)) (stop func()) {
 	}
 }
 
-func holder() checkpoint.Holder {
+func (a *app) holder() checkpoint.Holder {
 	host, _ := os.Hostname()
-	return checkpoint.Holder{Host: host, PID: os.Getpid(), Since: time.Now().UTC().Format(time.RFC3339), Command: strings.Join(os.Args, " ")}
+	return checkpoint.Holder{Host: host, PID: os.Getpid(), Since: a.world.Clock.Now().UTC().Format(time.RFC3339), Command: strings.Join(os.Args, " ")}
 }
 
 // weakest is the lowest guarantee of the job's paths.

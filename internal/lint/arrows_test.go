@@ -32,7 +32,7 @@ var rooms = []room{
 	{"state", ground + "stream", ""},
 	{"checkpoint", ground + "stream state", ""},
 	{"state/keyed", ground + "stream state", ""},
-	{"state/pebbledb", ground + "stream state", "pebble"},
+	{"state/pebbledb", ground + "stream state state/keyed", "pebble"},
 	{"state/statetest", ground + "stream state", "testlib"},
 	{"checkpoint/filestore", contracts, ""},
 	{"checkpoint/blobstore", contracts, ""},
@@ -62,6 +62,7 @@ var rooms = []room{
 	{"sink/idempotent/redis", contracts + "expr/... sink", ""},
 
 	{"internal/telemetry", engine + "pipeline", "otel"},
+	{"internal/control", ground + "stream pipeline", ""},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.
 	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx yaml"},
