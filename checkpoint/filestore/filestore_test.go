@@ -13,6 +13,7 @@ import (
 	"etl/checkpoint"
 	"etl/checkpoint/filestore"
 	"etl/checkpoint/storagetest"
+	"etl/internal/fault"
 	"etl/internal/simtest/crashfs"
 	"etl/stream"
 )
@@ -113,6 +114,29 @@ func TestRefusedRoots(t *testing.T) {
 		_, err := filestore.Open(world(stream.SystemFS{}), path)
 		if err == nil || !strings.Contains(err.Error(), want) || stream.ClassOf(err) != stream.Environment {
 			t.Errorf("Open(%s) = %v, want an environment error that says %q", path, err, want)
+		}
+	}
+}
+
+// TestPointsArePassed: every fault point of the table exists.
+func TestPointsArePassed(t *testing.T) {
+	seen, ctx := map[string]bool{}, context.Background()
+	fault.Watch(func(name string) { seen[name] = true })
+	defer fault.Watch(nil)
+	st := open(t, crashfs.New(), "/job")
+	err := st.PutIfAbsent(ctx, "log/000000000001", []byte("x"))
+	if err == nil {
+		_, _, err = st.Create(ctx, "objects/a", strings.NewReader("x"))
+	}
+	if err == nil {
+		err = st.Delete(ctx, "objects/a")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range filestore.Points {
+		if !seen[p] {
+			t.Errorf("%s is in the table and was not passed", p)
 		}
 	}
 }

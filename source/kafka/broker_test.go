@@ -27,6 +27,17 @@ type broker struct {
 	seeds []string
 	fake  *kfake.Cluster // nil on a real broker
 	adm   *kadm.Client
+	dial  stream.Dialer // nil for the system's network
+	ends  []func()      // in virtual time, what has to end before the bubble does
+}
+
+// later ends something with the test.
+func (b *broker) later(f func()) {
+	if b.dial != nil {
+		b.ends = append([]func(){f}, b.ends...)
+	} else {
+		b.t.Cleanup(f)
+	}
 }
 
 // onBoth runs a test on the in-process broker and on Apache Kafka.
@@ -55,11 +66,14 @@ func newReal(t *testing.T, k *kafkatest.Broker) *broker {
 
 func (b *broker) client(opts ...kgo.Opt) *kgo.Client {
 	b.t.Helper()
+	if b.dial != nil {
+		opts = append(opts, kgo.Dialer(b.dial))
+	}
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(cl.Close)
+	b.later(cl.Close)
 	return cl
 }
 
@@ -92,13 +106,15 @@ func (b *broker) create(name string, partitions int32, configs ...string) {
 
 func (b *broker) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 60*time.Second)
-	b.t.Cleanup(cancel)
+	b.later(cancel)
 	return ctx
 }
 
 func (b *broker) eventually(what string, f func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(20 * time.Millisecond) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(30 * time.Second); !f(); <-tick.C {
 		if time.Now().After(end) {
 			b.t.Fatalf("%s: not within 30s", what)
 		}
@@ -167,7 +183,7 @@ func (b *broker) env() source.Env {
 }
 
 func (b *broker) config(topic string, change ...func(*Config)) Config {
-	c := Config{Cluster: kafkaconn.Config{SeedBrokers: b.seeds}, Topics: []string{topic}}
+	c := Config{Cluster: kafkaconn.Config{SeedBrokers: b.seeds, Dial: b.dial}, Topics: []string{topic}}
 	for _, f := range change {
 		f(&c)
 	}
@@ -185,7 +201,7 @@ func (b *broker) enumerator(c Config) *Enumerator {
 	if err := e.Open(b.ctx(), b.env().Env); err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = e.Close() })
+	b.later(func() { _ = e.Close() })
 	return e
 }
 
@@ -211,7 +227,7 @@ func (b *broker) reader(c Config, splits []stream.Split) *Reader {
 	if err := r.Open(b.ctx(), b.env(), splits); err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = r.Close() })
+	b.later(func() { _ = r.Close() })
 	return r
 }
 

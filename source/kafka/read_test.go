@@ -96,7 +96,7 @@ func TestRestoreAtEveryOffset(t *testing.T) {
 		topic := b.topic(2)
 		x := b.producer("x")
 		var want []string
-		for i := range 6 {
+		for i := range 7 {
 			v := []string{fmt.Sprint("t", i, "a"), fmt.Sprint("t", i, "b"), fmt.Sprint("t", i, "c")}
 			b.txn(x, i%3 != 1, topic, 2, v...)
 			b.produce(topic, int32(i%2), fmt.Sprint("p", i))
@@ -214,10 +214,7 @@ func TestBatches(t *testing.T) {
 		if el, err := r.Poll(b.ctx()); el != nil || err != nil {
 			b.t.Errorf("a woken Poll returned %v, %v", el, err)
 		}
-		go func() {
-			time.Sleep(50 * time.Millisecond)
-			r.Wake() // during one
-		}()
+		time.AfterFunc(50*time.Millisecond, r.Wake) // during one
 		if el, err := r.Poll(b.ctx()); el != nil || err != nil {
 			b.t.Errorf("an interrupted Poll returned %v, %v", el, err)
 		}

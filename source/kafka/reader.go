@@ -108,6 +108,10 @@ func (r *Reader) Assign(add []stream.Split) error {
 	return r.consume(offsets)
 }
 
+// fetchMaxWait is how long a fetch waits for records. A partition that is assigned
+// while it waits is not part of it, so it is not kgo's 5s.
+const fetchMaxWait = 500 * time.Millisecond
+
 func (r *Reader) consume(offsets map[string]map[int32]kgo.Offset) (err error) {
 	if r.cl != nil {
 		r.cl.AddConsumePartitions(offsets)
@@ -122,6 +126,7 @@ func (r *Reader) consume(offsets map[string]map[int32]kgo.Offset) (err error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(isolation),
 		kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(fetchMaxWait),
 		kgo.FetchMaxBytes(r.cfg.FetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(r.cfg.FetchMaxPartitionBytes),
 		kgo.WithPools(&r.pool),
