@@ -41,6 +41,8 @@ type PlanComponent struct {
 	Detail  string     `json:"detail,omitempty"`
 	Keyed   bool       `json:"keyed,omitempty"`
 	OnError string     `json:"on_error"`
+	// Inputs are the components of the same task that it takes from.
+	Inputs []stream.UID `json:"inputs,omitempty"`
 }
 
 // PlanExchange is a hop of records between two tasks.
@@ -137,8 +139,12 @@ func (j *Job) planTasks() (tasks []PlanTask, exchanges []PlanExchange) {
 			}
 		}
 		task[n.UID] = at
-		tasks[at].Components = append(tasks[at].Components, PlanComponent{UID: n.UID, Kind: string(n.Kind), Type: n.Type, Detail: n.Detail,
-			Keyed: n.Operator != nil && len(n.Operator.Keyed) > 0, OnError: string(n.OnError)})
+		c := PlanComponent{UID: n.UID, Kind: string(n.Kind), Type: n.Type, Detail: n.Detail,
+			Keyed: n.Operator != nil && len(n.Operator.Keyed) > 0, OnError: string(n.OnError)}
+		if len(tasks[at].Components) > 0 {
+			c.Inputs = []stream.UID{n.Inputs[0].From}
+		}
+		tasks[at].Components = append(tasks[at].Components, c)
 	}
 	return tasks, exchanges
 }

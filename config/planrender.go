@@ -39,11 +39,7 @@ func (p *Plan) renderTasks(b *strings.Builder, s Style) {
 	head(b, s, "tasks")
 	var rows [][]string
 	for _, t := range p.Tasks {
-		var chain []string
-		for _, c := range t.Components {
-			chain = append(chain, c.String())
-		}
-		rows = append(rows, []string{t.Name, "x" + strconv.Itoa(t.Parallelism), strings.Join(chain, " -> ")})
+		rows = append(rows, []string{t.Name, "x" + strconv.Itoa(t.Parallelism), t.chain()})
 	}
 	table(b, rows)
 	if len(p.Exchanges) == 0 {
@@ -59,6 +55,23 @@ func (p *Plan) renderTasks(b *strings.Builder, s Style) {
 		rows = append(rows, []string{fmt.Sprintf("%s => %s", e.From, e.To), how})
 	}
 	table(b, rows)
+}
+
+// chain writes the components of a task in a line. One that takes from another one
+// than that before it says so.
+func (t *PlanTask) chain() string {
+	var b strings.Builder
+	for i, c := range t.Components {
+		switch {
+		case i == 0:
+		case c.Inputs[0] == t.Components[i-1].UID:
+			b.WriteString(" -> ")
+		default:
+			fmt.Fprintf(&b, "; %s -> ", c.Inputs[0])
+		}
+		b.WriteString(c.String())
+	}
+	return b.String()
 }
 
 // String returns the component as plans show it.

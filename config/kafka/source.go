@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"etl/pipeline"
 	"etl/source"
 	"etl/source/kafka"
+	"etl/stream"
 )
 
 // Source are the keys of a source.
@@ -72,7 +74,7 @@ func (o Options) source(c *config.Component, s *Source) config.Parts {
 	cfg = cfg.WithDefaults()
 	for _, err := range cfg.Problems() {
 		if key := place(err, sourceKeys); key != "" { // the rest is the connection's
-			c.Reject(key, err)
+			c.Reject(element(key, s.Topics, err), err)
 		}
 	}
 	if s.Isolation == kafka.ReadUncommitted {
@@ -82,6 +84,19 @@ func (o Options) source(c *config.Component, s *Source) config.Parts {
 		NewEnumerator: func() source.Enumerator { return kafka.NewEnumerator(cfg) },
 		NewReader:     func() source.Reader { return kafka.NewReader(cfg) }}
 	return p
+}
+
+// element finds the topic that an error is about.
+func element(key string, topics []string, err error) string {
+	var e *stream.Error
+	if key == "topics" && errors.As(err, &e) {
+		for i := len(topics) - 1; i >= 0; i-- { // of two equal ones, the second
+			if e.Subject == "topic "+topics[i] {
+				return fmt.Sprintf("topics[%d]", i)
+			}
+		}
+	}
+	return key
 }
 
 // uncommitted refuses exactly-once over records that may be taken back.
