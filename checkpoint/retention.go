@@ -67,8 +67,12 @@ func (r *Retention) Sweep(ctx context.Context) error {
 }
 
 // Purge deletes everything but the log's bare bones, after Attempt.Close: for
-// on_cancel: delete.
+// on_cancel: delete. Without the closed entry it refuses: another attempt may own
+// the job by now.
 func (r *Retention) Purge(ctx context.Context) error {
+	if es := r.a.history.Entries; len(es) == 0 || es[len(es)-1].Kind != EntryClosed {
+		return fmt.Errorf("checkpoints are not deleted: the log is not closed")
+	}
 	if err := r.Run(ctx); err != nil {
 		return err
 	}
