@@ -17,6 +17,9 @@ import (
 const (
 	maxSource = 16 << 10 // bytes
 	maxNodes  = 2000     // of the syntax tree
+	// maxTerms bounds what is compiled: the parser uses a part twice for a < b < c
+	// and a ?: b, so that nesting these doubles the work at every level.
+	maxTerms = 4 * maxNodes
 )
 
 // Env says what an expression may refer to.
@@ -87,6 +90,7 @@ type compiler struct {
 	src   string
 	env   Env
 	slots int
+	count int // terms compiled
 	lets  []variable
 	loops []loop
 }
@@ -148,6 +152,9 @@ func (c *compiler) want(t term) {
 
 // term compiles one node.
 func (c *compiler) term(n ast.Node) term {
+	if c.count++; c.count > maxTerms {
+		c.errorf(at(n), CodeLimit, "expression has more than %d parts", maxTerms)
+	}
 	switch n := n.(type) {
 	case *ast.NilNode:
 		return literal(null)

@@ -3,6 +3,7 @@ package expr
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -204,6 +205,24 @@ func TestKeyErrors(t *testing.T) {
 		}
 		if err != nil && (string(out) != "kept" || !strings.Contains(err.Error(), "t/1@2")) {
 			t.Errorf("%s: left %q, error %v", src, out, err)
+		}
+	}
+}
+
+// TestNestingIsBounded: the parser shares the middle of a chain between two
+// comparisons, and the first part of a ?: b between condition and result.
+func TestNestingIsBounded(t *testing.T) {
+	for _, nest := range [][2]string{{"1 < (", ") < 1"}, {"(", ") ?: 1"}, {"(", ")"}, {"[", "]"}, {"not (", ")"}, {"-(", ")"}} {
+		for _, depth := range []int{10, 60, 1500} {
+			start := time.Now()
+			_, err := Compile(strings.Repeat(nest[0], depth)+"this.a"+strings.Repeat(nest[1], depth), Env{})
+			var e *Error
+			if errors.As(err, &e) && e.Code != CodeLimit && e.Code != CodeType {
+				t.Errorf("%s at depth %d: %v", nest[0], depth, err)
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("%s at depth %d took %v", nest[0], depth, took)
+			}
 		}
 	}
 }
