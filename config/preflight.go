@@ -2,9 +2,20 @@ package config
 
 import (
 	"context"
+	"time"
 
+	"etl/checkpoint"
 	"etl/stream"
 )
+
+// MaxCheckpointAge is the age of the last completed checkpoint from which on the
+// job is not healthy: every tolerable failure has been used. 0: any age is fine.
+func (j *Job) MaxCheckpointAge() time.Duration {
+	if j.Policy.Mode == checkpoint.None {
+		return 0
+	}
+	return j.Policy.WorstAge() + j.Policy.Interval
+}
 
 // Preflight connects to the servers of the job and checks what only they know. It
 // returns problems at the keys they are about, and corrects the policy's drain by

@@ -16,9 +16,9 @@ var phases = []string{"starting", "restoring", "running", "draining", "restartin
 
 // observed are the instruments that are read when somebody collects.
 type observed struct {
-	in, out, bytesIn, bytesOut, errors, spilled                             metric.Int64ObservableCounter
-	busy, blocked, idle, watermark, completed                               metric.Float64ObservableGauge
-	queue, keys, bytes, uncommitted, inProgress, lastID, state, info, build metric.Int64ObservableGauge
+	in, out, bytesIn, bytesOut, errors, spilled                                            metric.Int64ObservableCounter
+	busy, blocked, idle, watermark, completed                                              metric.Float64ObservableGauge
+	queue, keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position metric.Int64ObservableGauge
 }
 
 // register makes the observable instruments and the one callback that reads all
@@ -58,13 +58,19 @@ func (t *Telemetry) register(m metric.Meter) error {
 	gauge(&o.keys, "etl.state.keys", "", "keys in memory")
 	gauge(&o.bytes, "etl.state.size", "By", "memory of keyed state")
 	gauge(&o.uncommitted, "etl.sink.uncommitted_records", "", "records that readers cannot see yet")
+	gauge(&o.lag, "etl.source.lag_records", "", "offsets between the position and the last stable offset: at least the records that wait")
+	gauge(&o.position, "etl.source.position_offset", "", "the next offset to read")
 	gauge(&o.state, "etl.pipeline.state", "", "1 for the state the job is in")
 	gauge(&o.info, "etl.pipeline.info", "", "1")
 	gauge(&o.build, "etl.build.info", "", "1")
 	if mk.err != nil {
 		return mk.err
 	}
-	_, err := m.RegisterCallback(func(_ context.Context, ob metric.Observer) error { t.observe(ob, &o); return nil }, all...)
+	_, err := m.RegisterCallback(func(_ context.Context, ob metric.Observer) error {
+		t.observeLags(ob, &o)
+		t.observe(ob, &o)
+		return nil
+	}, all...)
 	return err
 }
 

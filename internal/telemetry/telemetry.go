@@ -42,6 +42,7 @@ type Telemetry struct {
 
 	mu          sync.Mutex
 	tasks       map[stream.TaskID]*task
+	lags        map[stream.TaskID]func() []Lag
 	phase       string
 	restored    bool // some attempt has run
 	begun       time.Time
@@ -71,7 +72,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
+	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
 	t.log = slog.New(withAttempt{o.Log.Handler(), &t.attempt}).With("job", o.Pipeline)
 	if err := t.export(ctx); err != nil {
 		return nil, errors.Join(err, t.Shutdown(ctx))

@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -93,11 +96,34 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl := newTest(t, nil)
 		play(tl.Listener())
+		tl.ObserveLag(stream.TaskID{UID: "lines"}, func() []Lag {
+			return []Lag{{Topic: "text.lines", Partition: 2, NextOffset: 100, End: 112, Records: 12}}
+		})
 		time.Sleep(2 * time.Second)
 		datadriven.RunTest(t, "testdata/metrics", func(t *testing.T, d *datadriven.TestData) string {
 			return exposition(t, tl)
 		})
 	})
+}
+
+// TestMetricsAreDocumented: docs/metrics.md has exactly the names of the golden file.
+func TestMetricsAreDocumented(t *testing.T) {
+	names := func(file, pattern string) []string {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(b), -1) {
+			out = append(out, m[1])
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	made, told := names("testdata/metrics", `(?m)^# TYPE (etl_[a-z_]+)`), names("../../docs/metrics.md", "(?m)^\\| `(etl_[a-z_]+)`")
+	if !slices.Equal(made, told) {
+		t.Errorf("the program has\n%v\ndocs/metrics.md has\n%v", made, told)
+	}
 }
 
 // exposition returns the metrics of this program, all but one bucket left out.
