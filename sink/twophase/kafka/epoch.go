@@ -75,12 +75,14 @@ func (e *epoch) acknowledge(r *kgo.Record, err error) {
 	if err == nil && e.p.slot != nil && (r.ProducerID != e.p.txn.PID || r.ProducerEpoch != e.p.txn.Epoch) {
 		err = fmt.Errorf("written by producer %d epoch %d in a transaction of %d epoch %d", r.ProducerID, r.ProducerEpoch, e.p.txn.PID, e.p.txn.Epoch)
 	}
-	if err != nil && !broken.Is(broken.FlushErrorsIgnored) {
+	switch {
+	case err == nil:
+		e.note(r)
+	case !broken.Is(broken.FlushErrorsIgnored):
 		e.fail(notProduced(r, err))
 		recycle(r)
 		return
 	}
-	e.note(r)
 	e.step += cost(r)
 	recycle(r)
 	if e.step >= stepBytes {
