@@ -14,7 +14,11 @@ type arena struct {
 	full []*[]byte
 }
 
+// alloc returns n bytes; never nil, for a nil slice means null.
 func (a *arena) alloc(n int) []byte {
+	if n == 0 {
+		return []byte{}
+	}
 	if n > len(a.cur) {
 		if n > chunkSize/4 {
 			return make([]byte, n) // its own allocation, left to the collector

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"etl/config"
+	"etl/config/kafka"
 )
 
 func (a *app) lintCommand() *cobra.Command {
@@ -62,7 +63,7 @@ func (a *app) schemaCommand() *cobra.Command {
 		Example: "  etl schema > etl.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.out, "%s\n", config.Schema(registry()))
+			_, err := fmt.Fprintf(a.out, "%s\n", config.Schema(registry(kafka.Options{})))
 			return err
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"etl/config"
+	"etl/config/kafka"
 	"etl/stream"
 )
 
@@ -30,7 +31,7 @@ func (a *app) loader() (*config.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &config.Loader{Registry: registry(), DataDir: dir}, nil
+	return &config.Loader{Registry: registry(kafka.Options{}), DataDir: dir}, nil
 }
 
 // load reads a pipeline file and prints what is wrong with it.

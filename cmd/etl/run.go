@@ -74,7 +74,10 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	a.guarantees(job)
-	log := telemetry.NewLogger(a.err, job.Spec.Telemetry.Log.Level, job.Spec.Telemetry.Log.Format)
+	log, err := telemetry.NewLogger(a.err, telemetry.LogOptions{Level: job.Spec.Telemetry.Log.Level, Format: job.Spec.Telemetry.Log.Format, Terminal: terminal(a.err)})
+	if err != nil {
+		return err
+	}
 	a.world.Log = log
 	t, err := telemetry.New(ctx, telemetry.Options{Pipeline: job.Spec.Name, Guarantee: weakest(job), Version: version, Log: log})
 	if err != nil {
@@ -180,5 +183,6 @@ func weakest(job *config.Job) string {
 			low = g
 		}
 	}
-	return low.Level.String()
+	b, _ := low.Level.MarshalText() // never fails
+	return string(b)
 }
