@@ -20,7 +20,9 @@ func (r *Reader) Poll(ctx context.Context) (stream.Element, error) {
 		fault.Point("source.first_poll")
 	}
 	for {
-		r.applyHoles()
+		if err := r.heed(); err != nil {
+			return nil, err
+		}
 		if b, err := r.next(); b != nil {
 			return b, nil
 		} else if err != nil {
@@ -181,8 +183,8 @@ func (r *Reader) pause(s *stream.Split) {
 	}
 }
 
-// applyHoles moves positions over what the watcher found to be empty.
-func (r *Reader) applyHoles() {
+// heed does what the watcher found: it moves positions over what is empty.
+func (r *Reader) heed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.holes {
@@ -196,4 +198,5 @@ func (r *Reader) applyHoles() {
 		}
 	}
 	r.holes = nil
+	return r.failed
 }

@@ -36,6 +36,7 @@ type Reader struct {
 	cancel context.CancelFunc // of the fetch that is waited for
 	asked  time.Time          // when the client was asked last
 	holes  []hole
+	failed error // what the watcher found, and Poll returns
 }
 
 // part is a split and what is known about it.

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"etl/internal/kafkaconn"
 	"etl/stream"
 )
 
@@ -44,6 +45,9 @@ type watcher struct {
 	cancel context.CancelFunc
 	busy   sync.WaitGroup
 	last   map[tp]*standing // where each partition stood at the last look
+	// silence is since when the brokers have not answered, zero when they have.
+	silence time.Time
+	warned  bool
 }
 
 type standing struct {
@@ -92,9 +96,10 @@ func (w *watcher) look(every time.Duration) {
 	}
 	ends, err := w.ends(standing)
 	if err != nil {
-		w.r.env.Log.Debug("source: the watcher could not list offsets", "error", err)
+		w.unanswered(err)
 		return
 	}
+	w.silence = time.Time{}
 	for i := range standing {
 		s := &standing[i]
 		end, err := at(ends, of(s))
@@ -112,6 +117,27 @@ func (w *watcher) look(every time.Duration) {
 		if !w.skip(s, end) {
 			w.report(s, end)
 		}
+	}
+}
+
+// unanswered is for brokers that do not tell. The client goes on trying for ever,
+// whatever the reason; one that cannot pass by itself ends the attempt.
+func (w *watcher) unanswered(err error) {
+	now := w.r.env.Clock.Now()
+	err = kafkaconn.Explain(err, "list offsets", access(w.r.cfg.Topics)...)
+	switch {
+	case w.ctx.Err() != nil:
+	case stream.ClassOf(err) == stream.Environment:
+		w.r.mu.Lock()
+		w.r.failed = err
+		w.r.mu.Unlock()
+		w.r.Wake()
+	case w.silence.IsZero():
+		w.silence, w.warned = now, false
+	case now.Sub(w.silence) >= w.r.cfg.StallAfter && !w.warned:
+		w.warned = true
+		w.r.env.Log.Warn("source: the brokers do not answer", "component", string(w.r.env.UID), "subtask", w.r.env.Subtask,
+			"since", now.Sub(w.silence), "error", err)
 	}
 }
 
