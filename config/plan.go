@@ -49,7 +49,9 @@ type PlanComponent struct {
 type PlanExchange struct {
 	From stream.UID `json:"from"`
 	To   stream.UID `json:"to"`
-	// Key is the expression that distributes records; empty when they are dealt out.
+	// How is key, forward (to the subtask of the same number) or dealt (to each in
+	// turn); Key the expression.
+	How string `json:"how"`
 	Key string `json:"key,omitempty"`
 }
 
@@ -77,7 +79,7 @@ type PlanTransaction struct {
 // nobody looked; now is the time to tell ages with.
 func (j *Job) Plan(history *checkpoint.History, now time.Time, allowDropped ...stream.UID) *Plan {
 	p := &Plan{Pipeline: j.Graph.Name, File: j.File, ConfigHash: j.ConfigHash, MaxParallelism: j.Spec.MaxParallelism,
-		Guarantees: j.Guarantees(), Storage: j.Storage.String(), Time: j.planTime()}
+		Guarantees: j.Guarantees(), Storage: j.storageRoot(), Time: j.planTime()}
 	p.Tasks, p.Exchanges = j.planTasks()
 	if j.keyed() {
 		p.State = j.Spec.State.Backend
@@ -89,6 +91,14 @@ func (j *Job) Plan(history *checkpoint.History, now time.Time, allowDropped ...s
 		p.Start = j.planStart(history, now, allowDropped)
 	}
 	return p
+}
+
+// storageRoot is where the checkpoints of the job are: a folder of its name.
+func (j *Job) storageRoot() string {
+	if j.Storage.Path == "" {
+		return j.Storage.String()
+	}
+	return j.Storage.String() + "/" + j.Graph.Name
 }
 
 // keyed reports whether a component has keyed state.
@@ -135,7 +145,7 @@ func (j *Job) planTasks() (tasks []PlanTask, exchanges []PlanExchange) {
 			at = len(tasks)
 			tasks = append(tasks, PlanTask{Name: string(n.UID), Parallelism: j.parallelism(n)})
 			for _, in := range n.Inputs {
-				exchanges = append(exchanges, exchange(n, in))
+				exchanges = append(exchanges, j.exchange(n, in))
 			}
 		}
 		task[n.UID] = at
@@ -149,10 +159,13 @@ func (j *Job) planTasks() (tasks []PlanTask, exchanges []PlanExchange) {
 	return tasks, exchanges
 }
 
-func exchange(n *pipeline.Node, in pipeline.Input) PlanExchange {
-	e := PlanExchange{From: in.From, To: n.UID}
-	if in.Key != nil {
-		e.Key = in.Key.Text
+func (j *Job) exchange(n *pipeline.Node, in pipeline.Input) PlanExchange {
+	e := PlanExchange{From: in.From, To: n.UID, How: "dealt"}
+	switch {
+	case in.Key != nil:
+		e.How, e.Key = "key", in.Key.Text
+	case j.parallelism(j.Graph.Node(in.From)) == j.parallelism(n):
+		e.How = "forward"
 	}
 	return e
 }

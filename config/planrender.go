@@ -28,11 +28,15 @@ func head(b *strings.Builder, s Style, title string) {
 
 // table aligns rows of columns.
 func table(b *strings.Builder, rows [][]string) {
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	var aligned strings.Builder
+	w := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintln(w, "  "+strings.Join(r, "\t"))
 	}
 	_ = w.Flush() // a strings.Builder does not fail
+	for line := range strings.Lines(aligned.String()) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
 }
 
 func (p *Plan) renderTasks(b *strings.Builder, s Style) {
@@ -48,10 +52,7 @@ func (p *Plan) renderTasks(b *strings.Builder, s Style) {
 	head(b, s, "exchanges")
 	rows = nil
 	for _, e := range p.Exchanges {
-		how := "dealt out"
-		if e.Key != "" {
-			how = "by " + e.Key
-		}
+		how := map[string]string{"key": "by " + e.Key, "forward": "each subtask to that of the same number", "dealt": "dealt out in turn"}[e.How]
 		rows = append(rows, []string{fmt.Sprintf("%s => %s", e.From, e.To), how})
 	}
 	table(b, rows)

@@ -92,17 +92,26 @@ func (s *PlanStart) change(j *Job, m *checkpoint.Metadata, c pipeline.Change) {
 			}
 		}
 	}
-	if n := j.Graph.Node(c.UID); n != nil && n.Operator != nil && len(n.Operator.Keyed) == 0 && c.Fate != "refused" {
+	n := j.Graph.Node(c.UID)
+	if n != nil && c.Fate != "refused" && (n.Sink != nil || n.Operator != nil && len(n.Operator.Keyed) == 0) {
 		return
 	}
 	if c.Fate == "refused" {
 		s.Refused = append(s.Refused, fmt.Sprintf("%s: %s", c.UID, c.Why))
 		if s.Fix == "" {
-			s.Fix = fmt.Sprintf("give a component its old name with uid: %s, or drop the state with --allow-dropped-state %s", c.UID, c.UID)
+			s.Fix = refusalFix(c.UID, n != nil)
 		}
 	}
 	s.Changes = append(s.Changes, out)
 	slices.SortStableFunc(s.Changes, func(a, b PlanChange) int { return strings.Compare(fateOrder(a.Fate), fateOrder(b.Fate)) })
+}
+
+// refusalFix says what to do about state that a component has no use for.
+func refusalFix(uid stream.UID, exists bool) string {
+	if exists {
+		return fmt.Sprintf("keep the component as it was, or give it another uid: and drop the state with --allow-dropped-state %s", uid)
+	}
+	return fmt.Sprintf("give a component its old name with uid: %s, or drop the state with --allow-dropped-state %s", uid, uid)
 }
 
 func fateOrder(fate string) string {
