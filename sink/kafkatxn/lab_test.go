@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -256,3 +257,10 @@ func id(attempt, n int) stream.CheckpointID {
 func sharedBroker(t testing.TB) *kafkatest.Broker { return kafkatest.Shared(t) }
 
 func tv1() kfake.Opt { return kfake.MaxVersions(kversion.V3_9_0()) }
+
+func writeFile(t testing.TB, name string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -237,28 +237,39 @@ func (c *Client) openOnTopic(ctx context.Context, topic string, parts map[int32]
 }
 
 // allSpots lists the partitions of the sink's topics, of more topics, and those that
-// hold the markers of the sink. Topics that are gone hold nothing open.
+// hold the markers of all groups.
 func (c *Client) allSpots(ctx context.Context, more ...string) (spots []spot, err error) {
+	for _, topic := range append(append([]string{offsetsTopic}, c.o.Topics...), more...) {
+		ps, err := c.spotsOf(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		spots = append(spots, ps...)
+	}
+	return spots, nil
+}
+
+// spotsOf lists the partitions of a topic. One that is gone holds nothing open, and the
+// offsets topic is nobody's to see who was not given the right to.
+func (c *Client) spotsOf(ctx context.Context, topic string) (spots []spot, err error) {
 	adm, err := c.admin()
 	if err != nil {
 		return nil, err
 	}
-	err = c.ask(ctx, "list partitions", nil, func(ctx context.Context) error {
+	err = c.ask(ctx, "list partitions", []kafkaconn.Access{{Kind: kafkaconn.Topic, Name: topic, Operation: "DESCRIBE"}}, func(ctx context.Context) error {
 		spots = spots[:0]
-		ts, err := adm.ListTopicsWithInternal(ctx, append(append([]string{offsetsTopic}, c.o.Topics...), more...)...)
-		if err != nil {
+		ts, err := adm.ListTopicsWithInternal(ctx, topic)
+		if err == nil {
+			err = ts[topic].Err
+		}
+		switch {
+		case errors.Is(err, kerr.UnknownTopicOrPartition), topic == offsetsTopic && kafkaconn.Refused(err):
+			return nil
+		case err != nil:
 			return err
 		}
-		for name, d := range ts {
-			switch {
-			case errors.Is(d.Err, kerr.UnknownTopicOrPartition), name == offsetsTopic && kafkaconn.Refused(d.Err):
-				continue
-			case d.Err != nil:
-				return fmt.Errorf("%s: %w", name, d.Err)
-			}
-			for n := range d.Partitions {
-				spots = append(spots, spot{name, n})
-			}
+		for n := range ts[topic].Partitions {
+			spots = append(spots, spot{topic, n})
 		}
 		return nil
 	})

@@ -3,7 +3,6 @@ package kafkatxn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 	"unicode/utf16"
 
@@ -147,26 +146,8 @@ func (c *Client) listGroups(ctx context.Context) (names []string, err error) {
 // markerSpot returns the partition that holds the offsets of a group; ok is false
 // when that topic cannot be seen.
 func (c *Client) markerSpot(ctx context.Context, group string) (s spot, ok bool, err error) {
-	adm, err := c.admin()
-	if err != nil {
-		return s, false, err
-	}
-	err = c.ask(ctx, "find marker partition", nil, func(ctx context.Context) error {
-		ts, err := adm.ListTopicsWithInternal(ctx, offsetsTopic)
-		if err != nil {
-			return err
-		}
-		d := ts[offsetsTopic]
-		if errors.Is(d.Err, kerr.UnknownTopicOrPartition) || kafkaconn.Refused(d.Err) {
-			return nil
-		}
-		if d.Err != nil {
-			return fmt.Errorf("%s: %w", offsetsTopic, d.Err)
-		}
-		s, ok = spot{offsetsTopic, groupPartition(group, len(d.Partitions))}, len(d.Partitions) > 0
-		return nil
-	})
-	return s, ok, err
+	spots, err := c.spotsOf(ctx, offsetsTopic)
+	return spot{offsetsTopic, groupPartition(group, len(spots))}, len(spots) > 0, err
 }
 
 // groupPartition is the group coordinator's own rule: the absolute value of Java's
