@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -111,7 +112,15 @@ type TopicInfo struct {
 	// MaxMessageBytes is the largest record batch, as sent, that the topic takes:
 	// max.message.bytes. Kafka's default when the broker did not tell.
 	MaxMessageBytes int32
+	// Past and Future are how far a record's own time may lie from the broker's:
+	// message.timestamp.before.max.ms and after.max.ms, by default without limit and,
+	// since Kafka 3.6, an hour. Anytime where the topic does not mind, stamps records
+	// itself, or the broker did not tell.
+	Past, Future time.Duration
 }
+
+// Anytime as a limit of times is none.
+const Anytime time.Duration = math.MaxInt64
 
 const defaultMaxMessageBytes = 1048588
 
@@ -133,12 +142,12 @@ func ReadTopics(ctx context.Context, cl *kgo.Client, names ...string) ([]TopicIn
 		if d.Err != nil {
 			return nil, Explain(d.Err, op, Access{Kind: Topic, Name: name, Operation: "DESCRIBE"})
 		}
-		infos[i] = TopicInfo{Name: name, ID: d.ID, Partitions: int32(len(d.Partitions)), MaxMessageBytes: defaultMaxMessageBytes}
+		infos[i] = TopicInfo{Name: name, ID: d.ID, Partitions: int32(len(d.Partitions)), MaxMessageBytes: defaultMaxMessageBytes, Past: Anytime, Future: Anytime}
 	}
-	return infos, readSizes(ctx, adm, infos)
+	return infos, readSettings(ctx, adm, infos)
 }
 
-func readSizes(ctx context.Context, adm *kadm.Client, infos []TopicInfo) error {
+func readSettings(ctx context.Context, adm *kadm.Client, infos []TopicInfo) error {
 	names := make([]string, len(infos))
 	for i := range infos {
 		names[i] = infos[i].Name
@@ -152,11 +161,39 @@ func readSizes(ctx context.Context, adm *kadm.Client, infos []TopicInfo) error {
 		if err != nil || c.Err != nil {
 			continue // not allowed to know: the default
 		}
-		for _, kv := range c.Configs {
-			if n, err := strconv.ParseInt(kv.MaybeValue(), 10, 32); err == nil && kv.Key == "max.message.bytes" {
-				infos[i].MaxMessageBytes = int32(n)
-			}
-		}
+		infos[i].take(c.Configs)
 	}
 	return nil
+}
+
+// take reads what matters of a topic's settings. message.timestamp.difference.max.ms is
+// what the two limits were before Kafka 3.6.
+func (t *TopicInfo) take(settings []kadm.Config) {
+	stamped := false
+	for _, kv := range settings {
+		n, err := strconv.ParseInt(kv.MaybeValue(), 10, 64)
+		switch {
+		case kv.Key == "message.timestamp.type":
+			stamped = kv.MaybeValue() == "LogAppendTime"
+		case err != nil:
+		case kv.Key == "max.message.bytes":
+			t.MaxMessageBytes = int32(min(n, math.MaxInt32))
+		case kv.Key == "message.timestamp.before.max.ms":
+			t.Past = min(t.Past, millis(n))
+		case kv.Key == "message.timestamp.after.max.ms":
+			t.Future = min(t.Future, millis(n))
+		case kv.Key == "message.timestamp.difference.max.ms":
+			t.Past, t.Future = min(t.Past, millis(n)), min(t.Future, millis(n))
+		}
+	}
+	if stamped {
+		t.Past, t.Future = Anytime, Anytime
+	}
+}
+
+func millis(n int64) time.Duration {
+	if n > math.MaxInt64/int64(time.Millisecond) {
+		return Anytime
+	}
+	return time.Duration(n) * time.Millisecond
 }

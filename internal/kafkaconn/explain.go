@@ -145,7 +145,7 @@ func byTransport(e *stream.Error, _ []Access) bool {
 	case errors.As(err, &first) && strings.Contains(err.Error(), "SASL"):
 		e.Class, e.Code = stream.Environment, "kafka.sasl"
 		e.Fix = "this listener asks for authentication: add sasl"
-	case errors.As(err, &first):
+	case errors.As(err, &first), strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
 		e.Class, e.Code = stream.Environment, "kafka.tls"
 		e.Fix = "this listener closed the connection at once: it may want TLS, or not"
 	case transport(err):
