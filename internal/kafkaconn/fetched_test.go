@@ -15,7 +15,8 @@ func TestFetchedTake(t *testing.T) {
 	first := recs[0]
 	f := NewFetched(recs)
 	var mine, other Taker
-	if !f.Claim(&mine) || !f.Claim(&mine) || f.Claim(&other) {
+	claimed, again := f.Claim(&mine), f.Claim(&mine)
+	if !claimed || !again || f.Claim(&other) {
 		t.Error("the first claim, and only it, holds")
 	}
 	if f.Take(0) != first || f.Take(0) != nil {

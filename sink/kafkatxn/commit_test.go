@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"etl/sink"
 	"etl/stream"
 )
@@ -183,6 +185,23 @@ func TestMarkerOfOtherLanesIsNotSeen(t *testing.T) {
 			t.Errorf("accepted: %v", err)
 		}
 	})
+}
+
+// The topic that carries the markers may change from one start to the next.
+func TestNewestMarkerOverTopics(t *testing.T) {
+	l := fakeLab(t, kfake.SeedTopics(1, "second"))
+	wantCommit(t, l.open(), l.prepare(0, 0, id(1, 7), 4), id(1, 7), sink.Done)
+	l.opts = func(o *Options) { o.Topics = []string{"second", "out"} }
+	c := l.open()
+	if m, err := c.ReadMarker(t.Context(), l.names.Group(0), "second"); err != nil || m.Checkpoint != stream.NoCheckpoint {
+		t.Errorf("%+v %v", m, err)
+	}
+	if m, err := c.NewestMarker(t.Context(), l.names.Group(0)); err != nil || m.Checkpoint != id(1, 7) {
+		t.Errorf("%+v %v", m, err)
+	}
+	if m, err := c.NewestMarker(t.Context(), l.names.Group(5)); err != nil || m.Checkpoint != stream.NoCheckpoint {
+		t.Errorf("%+v %v", m, err)
+	}
 }
 
 func TestMarkerPartition(t *testing.T) {

@@ -98,6 +98,53 @@ func toMarker(p kmsg.OffsetFetchResponseGroupTopicPartition) (m Marker, err erro
 	return m, nil
 }
 
+// NewestMarker reads the newest marker of a group, whichever of the sink's topics carried
+// it when it was written: the first topic of a sink may have changed since.
+func (c *Client) NewestMarker(ctx context.Context, group string) (Marker, error) {
+	newest, err := c.ReadMarker(ctx, group, c.markerTopic())
+	if err != nil || broken.Is(broken.MarkerNotRead) {
+		return newest, err
+	}
+	cl, err := c.client(2)
+	if err != nil {
+		return newest, err
+	}
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group // no topics: all that were ever committed
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Groups = append(req.Groups, g)
+	needs := []kafkaconn.Access{{Kind: kafkaconn.Group, Name: group, Operation: "DESCRIBE"}}
+	err = c.ask(ctx, "read markers", needs, func(ctx context.Context) error {
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		newest, err = newestIn(resp, newest)
+		return err
+	})
+	return newest, err
+}
+
+func newestIn(resp *kmsg.OffsetFetchResponse, newest Marker) (Marker, error) {
+	for _, g := range resp.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return newest, err
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				m, err := toMarker(p)
+				if err != nil {
+					return newest, err
+				}
+				if m.Checkpoint > newest.Checkpoint {
+					newest = m
+				}
+			}
+		}
+	}
+	return newest, nil
+}
+
 // Foreign returns an error (RestoreRefused) when another lineage of the same job and
 // sink has committed to these topics: its rows are there already (I12).
 func (c *Client) Foreign(ctx context.Context) error {
@@ -113,14 +160,14 @@ func (c *Client) Foreign(ctx context.Context) error {
 		if !ok || lineage8 == c.o.Names.Lineage.Short() {
 			continue
 		}
-		m, err := c.ReadMarker(ctx, group, c.markerTopic())
+		m, err := c.NewestMarker(ctx, group)
 		if err != nil {
 			return err
 		}
 		if m.Checkpoint != stream.NoCheckpoint {
 			return stream.Errorf(stream.RestoreRefused, "kafka.foreign_lineage", "start", "sink "+string(c.o.Names.Sink),
-				"an earlier life of job %s (lineage %s, subtask %d) committed checkpoint %s to topic %s; this start has no stored checkpoint and would write those rows again",
-				c.o.Names.Job, lineage8, subtask, m.Checkpoint, c.markerTopic()).
+				"an earlier life of job %s (lineage %s, subtask %d) committed checkpoint %s; this start has no stored checkpoint and would write those rows again",
+				c.o.Names.Job, lineage8, subtask, m.Checkpoint).
 				WithFix("restore the job's data directory, rename the job, or accept the duplicates with --accept-foreign-lineage")
 		}
 	}

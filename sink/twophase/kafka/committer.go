@@ -74,7 +74,7 @@ func (c *Committer) Marker(ctx context.Context, subtask int) (stream.CheckpointI
 			return stream.NoCheckpoint, err
 		}
 	}
-	m, err := c.raw.ReadMarker(ctx, c.cfg.names(c.env.Job, c.env.UID, c.env.Lineage).Group(subtask), c.cfg.Topics[0])
+	m, err := c.raw.NewestMarker(ctx, c.cfg.names(c.env.Job, c.env.UID, c.env.Lineage).Group(subtask))
 	return m.Checkpoint, err
 }
 
