@@ -164,6 +164,40 @@ func (a *Attempt) settle(ctx context.Context, e *Entry, cause error) error {
 	}
 }
 
+// Superseded returns an error of class Fenced when a later attempt was opened. Who
+// was taken over meets all kinds of trouble outside (its transactions are ended, the
+// markers are ahead of what it restored), which means no more than that. nil when
+// nobody did, or the log cannot be read.
+func (a *Attempt) Superseded(ctx context.Context) error {
+	h, err := ReadHistory(ctx, a.st)
+	if err != nil {
+		return nil
+	}
+	if e := h.Successor(a.number, Holder{}); e != nil {
+		return a.fencedBy(e)
+	}
+	return nil
+}
+
+// Successor returns the entry of the newest attempt above number that another
+// process than me opened, nil when there is none. A zero me is nobody.
+func (h *History) Successor(number stream.Attempt, me Holder) *Entry {
+	all := h.Attempts()
+	for i := len(all) - 1; i >= 0 && all[i].Attempt > number; i-- {
+		mine := me != Holder{} && all[i].Holder != nil && all[i].Holder.Host == me.Host && all[i].Holder.PID == me.PID
+		if !mine {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// TakenOver is the error of a process whose attempt is over and was followed by
+// that of another one, e.
+func TakenOver(number stream.Attempt, e *Entry) error {
+	return (&Attempt{number: number}).fencedBy(e)
+}
+
 func (a *Attempt) fencedBy(e *Entry) error {
 	who := "attempt " + fmt.Sprint(e.Attempt)
 	if e.Holder != nil {

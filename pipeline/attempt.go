@@ -56,10 +56,11 @@ func (j *Job) runAttempt(ctx context.Context) (err error) {
 	a := &attempt{graph: j.graph, layout: j.layout, o: j.o, job: j, committers: map[stream.UID]sink.Committer{},
 		enumerators: map[stream.UID]source.Enumerator{}, errs: make(chan error, 1), resolved: make(chan struct{}, 1),
 		writers: map[stream.TaskID]sink.Writer{}, splits: map[stream.TaskID][]stream.Split{}}
+	whole := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
 		cancel(err)
-		err = errors.Join(err, a.close())
+		err = errors.Join(a.blame(whole, err), a.close())
 	}()
 	if err := a.begin(ctx); err != nil {
 		return err
@@ -76,12 +77,41 @@ func (j *Job) runAttempt(ctx context.Context) (err error) {
 	return a.run(ctx, cancel)
 }
 
+// blame returns why the attempt really ended. A process that was taken over meets
+// fenced producers, aborted transactions and markers of its successor, wherever it
+// stands: none of that is a loss, and no reason to start again.
+func (a *attempt) blame(ctx context.Context, err error) error {
+	if err == nil || a.log == nil || ctx.Err() != nil || stream.ClassOf(err) == stream.Fenced {
+		return err
+	}
+	if fenced := a.log.Superseded(ctx); fenced != nil {
+		return fmt.Errorf("%w (it was noticed by: %v)", fenced, err)
+	}
+	return err
+}
+
+// overtaken refuses another attempt of this process after that of another one: only
+// a person decides to take a job over (PROTOCOL 2).
+func (a *attempt) overtaken(h *checkpoint.History) error {
+	last := a.job.Status().Attempt
+	if last == 0 {
+		return nil
+	}
+	if e := h.Successor(last, a.o.Holder); e != nil {
+		return checkpoint.TakenOver(last, e)
+	}
+	return nil
+}
+
 // begin is V1 and V2: the graph is compared with what is stored before anything
 // is written, then the job is taken over.
 func (a *attempt) begin(ctx context.Context) error {
 	a.job.phase("restoring", nil)
 	h, err := checkpoint.ReadHistory(ctx, a.o.Storage)
 	if err != nil {
+		return err
+	}
+	if err := a.overtaken(h); err != nil {
 		return err
 	}
 	if m := h.Newest(); m != nil && !a.o.Restore.Empty {
@@ -122,7 +152,7 @@ func (a *attempt) openCommitters(ctx context.Context) error {
 		env := sink.CommitEnv{World: a.o.World, Job: a.graph.Name, Lineage: a.log.Lineage(), Attempt: a.log.Number(), UID: n.UID,
 			Listener: a.o.Listener, Objects: a.objects, Owners: a.log.History().Owners(a.log.Number())}
 		if err := c.Open(ctx, env); err != nil {
-			return fmt.Errorf("open committer of %s: %w", n.UID, err)
+			return errors.Join(fmt.Errorf("open committer of %s: %w", n.UID, err), c.Close()) // Open may have got half way
 		}
 		a.committers[n.UID] = c
 	}

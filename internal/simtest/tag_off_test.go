@@ -1,0 +1,5 @@
+//go:build !synctests
+
+package simtest
+
+const virtualMutexes = false
