@@ -24,7 +24,7 @@ func TestBig(t *testing.T) {
 			} else {
 				text = strings.Repeat(unit, MaxFile/len(unit))
 			}
-			for _, prefix := range []string{"", "name: \"", "x: [", "x: |\n"} {
+			for _, prefix := range []string{"", "x: |\n"} {
 				begin := time.Now()
 				_, ps := secretLoader().Load("p.yaml", []byte(prefix+text[:len(text)-len(prefix)]))
 				took := time.Since(begin)

@@ -240,6 +240,7 @@ func TestServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Host = tc.host
+		req.Close = true
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
