@@ -2,9 +2,11 @@ package kafka_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +55,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// stores counts the storages: one of a name lives as long as the process.
+var stores atomic.Int64
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -95,7 +100,7 @@ func runJob(t *testing.T, ctx context.Context, text, broker string) {
 	r := config.NewRegistry()
 	kafka.Register(r, kafka.Options{})
 	r.Storage("file", func(_ context.Context, _ stream.World, job string, _ config.StorageURL) (checkpoint.Storage, error) {
-		return memstore.Open(t.Name() + job), nil
+		return memstore.Open(fmt.Sprintf("%s %d", job, stores.Add(1))), nil
 	})
 	r.Backend("pebble", func(config.BackendSpec) func(pipeline.BackendEnv) (state.Backend, error) {
 		return func(e pipeline.BackendEnv) (state.Backend, error) {
