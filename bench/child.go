@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"etl/stream"
 )
 
 // work is what a child is told to do.
@@ -18,6 +20,9 @@ type work struct {
 	broker  string
 	records int
 	meter   *meter
+	// of the pause work
+	stateMiB, rate int
+	listener       *stream.Listener // instead of the meter's
 }
 
 var works = map[string]func(context.Context, *work) error{
@@ -27,6 +32,7 @@ var works = map[string]func(context.Context, *work) error{
 	"etl-copy":          etlCopy,
 	"etl-count":         etlCount,
 	"etl-count-alo":     etlCountAtLeastOnce,
+	"pause":             pauseJob,
 }
 
 // child does one work and prints what it took.
@@ -36,6 +42,8 @@ func child(args []string) {
 	fs.StringVar(&w.name, "work", "", "")
 	fs.StringVar(&w.broker, "broker", "", "")
 	fs.IntVar(&w.records, "records", 0, "")
+	fs.IntVar(&w.stateMiB, "state", 0, "")
+	fs.IntVar(&w.rate, "rate", 0, "")
 	profile := fs.String("profile", "", "")
 	_ = fs.Parse(args)
 	w.meter = &meter{total: int64(w.records)}
@@ -54,6 +62,9 @@ func child(args []string) {
 	if err := f(context.Background(), w); err != nil {
 		fmt.Fprintln(os.Stderr, w.name+":", err)
 		os.Exit(1)
+	}
+	if w.listener != nil {
+		return // it has printed its figures
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(w.meter.report(w.name))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,29 +10,13 @@ import (
 	"etl/checkpoint/filestore"
 	"etl/internal/kafkaconn"
 	"etl/pipeline"
-	"etl/sink"
 	twophase "etl/sink/twophase/kafka"
-	"etl/source"
 	"etl/source/kafka"
 	"etl/state"
-	"etl/state/keyed"
+	"etl/state/pebbledb"
 	"etl/stream"
 	"etl/transform"
 )
-
-// kafkaSource reads the input topic once.
-type kafkaSource struct{ cfg kafka.Config }
-
-func (s kafkaSource) NewEnumerator() source.Enumerator { return kafka.NewEnumerator(s.cfg) }
-func (s kafkaSource) NewReader() source.Reader         { return kafka.NewReader(s.cfg) }
-func (s kafkaSource) Bounded() bool                    { return s.cfg.Bounded() }
-
-// kafkaSink writes the output topic in transactions.
-type kafkaSink struct{ cfg twophase.Config }
-
-func (s kafkaSink) NewWriter() sink.Writer       { return twophase.NewWriter(s.cfg) }
-func (s kafkaSink) NewCommitter() sink.Committer { return twophase.NewCommitter(s.cfg) }
-func (s kafkaSink) Features() sink.Features      { return s.cfg.Features(10 * time.Minute) }
 
 // policy is the one of all throughput jobs: a checkpoint each second.
 func policy(mode checkpoint.Mode) checkpoint.Policy {
@@ -44,7 +27,9 @@ func etlCopy(ctx context.Context, w *work) error {
 	return w.job(ctx, checkpoint.ExactlyOnce, func(in *pipeline.Stream) *pipeline.Stream { return in })
 }
 
-func etlCount(ctx context.Context, w *work) error { return w.job(ctx, checkpoint.ExactlyOnce, counting) }
+func etlCount(ctx context.Context, w *work) error {
+	return w.job(ctx, checkpoint.ExactlyOnce, counting)
+}
 
 func etlCountAtLeastOnce(ctx context.Context, w *work) error {
 	return w.job(ctx, checkpoint.AtLeastOnce, counting)
@@ -64,8 +49,8 @@ func (w *work) job(ctx context.Context, mode checkpoint.Mode, middle func(*pipel
 	defer os.RemoveAll(dir)
 	conn, p := kafkaconn.Config{SeedBrokers: []string{w.broker}}, policy(mode)
 	b := pipeline.New("bench")
-	in := b.Source("in", kafkaSource{kafka.Config{Cluster: conn, Topics: []string{"in"}, End: kafka.Latest, FetchMaxPartitionBytes: 4 << 20}}, nil)
-	middle(in).Sink("out", kafkaSink{twophase.Config{Conn: conn, Topics: []string{"out"}, Policy: p, Parallelism: 1, TransactionTimeout: 10 * time.Minute}})
+	in := b.Source("in", kafka.New(kafka.Config{Cluster: conn, Topics: []string{"in"}, End: kafka.Latest, FetchMaxPartitionBytes: 4 << 20}), nil)
+	middle(in).Sink("out", twophase.New(twophase.Config{Conn: conn, Topics: []string{"out"}, Policy: p, Parallelism: 1, TransactionTimeout: 10 * time.Minute}))
 	g, err := b.Graph()
 	if err != nil {
 		return err
@@ -82,7 +67,11 @@ func (w *work) runGraph(ctx context.Context, g *pipeline.Graph, p checkpoint.Pol
 	}
 	watch := &watcher{m: w.meter, quit: make(chan struct{})}
 	defer watch.stop()
-	j, err := pipeline.NewJob(g, pipeline.Options{World: world, Policy: p, Storage: st, Listener: watch.listener(),
+	l := w.listener
+	if l == nil {
+		l = watch.listener()
+	}
+	j, err := pipeline.NewJob(g, pipeline.Options{World: world, Policy: p, Storage: st, Listener: l,
 		Restart: pipeline.RestartStrategy{Attempts: pipeline.NoRestart}, NewBackend: backend(dir)})
 	if err != nil {
 		return err
@@ -92,7 +81,7 @@ func (w *work) runGraph(ctx context.Context, g *pipeline.Graph, p checkpoint.Pol
 
 func backend(dir string) func(pipeline.BackendEnv) (state.Backend, error) {
 	return func(e pipeline.BackendEnv) (state.Backend, error) {
-		return keyed.NewMemory(keyed.MemoryConfig{Lineage: e.Lineage, MaxParallelism: e.MaxParallelism}), nil
+		return pebbledb.New(pebbledb.Config{Dir: filepath.Join(dir, "state"), Lineage: e.Lineage, Attempt: e.Attempt, MaxParallelism: e.MaxParallelism, World: e.World})
 	}
 }
 
@@ -135,8 +124,3 @@ func (x *watcher) follow(c *stream.Counters) {
 		}
 	}
 }
-
-var errNotMeasured = errors.New("not measured yet")
-
-func pauseSection(context.Context, *lab) error { return errNotMeasured }
-func startSection(context.Context, *lab) error { return errNotMeasured }

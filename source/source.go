@@ -21,7 +21,8 @@ type Env struct {
 	Schema *stream.Schema
 }
 
-// Enumerator finds the splits of one source. Its calls never overlap.
+// Enumerator finds the splits of one source. Its calls never overlap, but for
+// Report.
 type Enumerator interface {
 	Open(ctx context.Context, env stream.Env) error
 	// Discover returns splits that are not in known. With known empty it returns
@@ -30,8 +31,8 @@ type Enumerator interface {
 	// topic, shrunk partitions or a position outside the log is an error with the
 	// facts, and nothing is dropped because it is missing at the moment.
 	Discover(ctx context.Context, known []stream.Split) (add []stream.Split, err error)
-	// Reporter returns what reports offsets to the source's consumer group, for
-	// lag tools only; nil when there is none.
+	// Report tells the source's consumer group how far the job has come, for lag
+	// tools only; it does nothing when there is no group. It may run beside Discover.
 	Report(ctx context.Context, permit checkpoint.Permit, splits []stream.Split) error
 	Close() error
 }
@@ -44,7 +45,8 @@ type Reader interface {
 	Assign(add []stream.Split) error
 	// Poll returns the next element and gives up its reference: a batch of one
 	// split, or EndOfInput once when every split has been read to its end. It
-	// returns nil, nil after Wake, and an error that ends the attempt.
+	// returns nil, nil after Wake when nothing is there yet, and an error that ends
+	// the attempt.
 	Poll(ctx context.Context) (stream.Element, error)
 	// Wake makes the running, or else the next, Poll return soon: a barrier or an
 	// assignment waits.
