@@ -1,0 +1,254 @@
+package verify
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"etl/stream"
+)
+
+// The negative controls: a history with one fault must not pass, and the fault must
+// be named.
+
+// mutation makes one fault; false when the history has no place for it.
+type mutation struct {
+	name string
+	make func(rng *rand.Rand, w *world) bool
+	want func(c Counts) bool
+}
+
+func pick(rng *rand.Rand, w *world) (p, i int, ok bool) {
+	for range 100 {
+		if p = rng.IntN(len(w.out)); len(w.out[p]) > 0 {
+			return p, rng.IntN(len(w.out[p])), true
+		}
+	}
+	return 0, 0, false
+}
+
+func faults(c Counts) Counts { c.Uncommitted = 0; return c }
+
+var mutations = []mutation{
+	{"removed", func(rng *rand.Rand, w *world) bool {
+		p, i, ok := pick(rng, w)
+		if ok {
+			w.out[p] = append(w.out[p][:i:i], w.out[p][i+1:]...)
+		}
+		return ok
+	}, func(c Counts) bool { return c.Missing+c.Behind == 1 && c.Duplicated+c.Altered+c.OutOfOrder == 0 }},
+	{"duplicated", func(rng *rand.Rand, w *world) bool {
+		p, i, ok := pick(rng, w)
+		if ok {
+			j := i + rng.IntN(len(w.out[p])-i)
+			w.out[p] = append(w.out[p][:j+1:j+1], append([]kgo.Record{w.out[p][i]}, w.out[p][j+1:]...)...)
+		}
+		return ok
+	}, func(c Counts) bool { return faults(c) == Counts{Duplicated: 1} }},
+	{"altered", func(rng *rand.Rand, w *world) bool {
+		p, i, ok := pick(rng, w)
+		if ok {
+			r := &w.out[p][i]
+			r.Value = bytes.Replace(append([]byte(nil), r.Value...), []byte(`}`), []byte(`7}`), 1)
+		}
+		return ok
+	}, func(c Counts) bool { return c.Altered == 1 && c.Missing+c.Duplicated+c.OutOfOrder+c.Behind == 0 }},
+	{"headers added", func(rng *rand.Rand, w *world) bool {
+		p, i, ok := pick(rng, w)
+		if ok {
+			w.out[p][i].Headers = []kgo.RecordHeader{{Key: "h"}}
+		}
+		return ok
+	}, func(c Counts) bool { return c.Altered == 1 && c.Missing+c.Duplicated+c.OutOfOrder+c.Behind == 0 }},
+	{"null value", func(rng *rand.Rand, w *world) bool {
+		p, i, ok := pick(rng, w)
+		if ok {
+			w.out[p][i].Value = nil
+		}
+		return ok
+	}, func(c Counts) bool { return c.Altered == 1 && c.Missing+c.Behind <= 1 }},
+}
+
+func TestFaultsInRunningResults(t *testing.T) {
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			for seed := range 80 {
+				rng := random(seed)
+				w := countWords(rng, lines(rng, 1+rng.IntN(3), 5+rng.IntN(40)), true).clone()
+				w.opts.Finished = true
+				if !m.make(rng, w) {
+					continue
+				}
+				r := w.judge(t)
+				if r.OK || !m.want(r.Counts) {
+					t.Fatalf("seed %d: %s", seed, describe(r))
+				}
+			}
+		})
+	}
+}
+
+// Two rows of one key that change places.
+func TestReorderedRunningResults(t *testing.T) {
+	for seed := range 80 {
+		rng := random(seed)
+		w := countWords(rng, lines(rng, 1+rng.IntN(3), 30), true).clone()
+		if !swapOfOneKey(rng, w) {
+			continue
+		}
+		w.opts.Finished = true
+		r := w.judge(t)
+		if r.OK || r.OutOfOrder == 0 || r.Duplicated+r.Altered+r.Missing+r.Behind != 0 {
+			t.Fatalf("seed %d: %s", seed, describe(r))
+		}
+	}
+}
+
+func swapOfOneKey(rng *rand.Rand, w *world) bool {
+	p, i, ok := pick(rng, w)
+	if !ok {
+		return false
+	}
+	out := w.out[p]
+	for j := i + 1; j < len(out); j++ {
+		if bytes.Equal(out[i].Key, out[j].Key) {
+			out[i], out[j] = out[j], out[i]
+			return true
+		}
+	}
+	return false
+}
+
+// Rows of different keys have no order among each other.
+func TestOrderBetweenKeysIsFree(t *testing.T) {
+	rng := random(5)
+	w := countWords(rng, lines(rng, 2, 60), true).clone()
+	for p := range w.out {
+		byKey := map[string][]kgo.Record{}
+		for _, r := range w.out[p] {
+			byKey[string(r.Key)] = append(byKey[string(r.Key)], r)
+		}
+		w.out[p] = nil
+		for _, rs := range byKey {
+			w.out[p] = append(w.out[p], rs...)
+		}
+	}
+	mustBeClean(t, w.judge(t))
+}
+
+// With on_checkpoint a row between may be left out without a trace, but not the
+// last one, and no row may be wrong or repeated.
+func TestFaultsInCheckpointResults(t *testing.T) {
+	for _, m := range mutations[1:] {
+		t.Run(m.name, func(t *testing.T) {
+			for seed := range 80 {
+				rng := random(seed)
+				w := countWords(rng, lines(rng, 1+rng.IntN(3), 5+rng.IntN(40)), false).clone()
+				w.opts.Finished = true
+				if !m.make(rng, w) {
+					continue
+				}
+				if r := w.judge(t); r.OK {
+					t.Fatalf("seed %d: %s", seed, describe(r))
+				}
+			}
+		})
+	}
+}
+
+func TestLastCheckpointResultMissing(t *testing.T) {
+	rng := random(3)
+	w := countWords(rng, lines(rng, 3, 40), false).clone()
+	for p := range w.out {
+		if len(w.out[p]) > 0 {
+			w.out[p] = w.out[p][:len(w.out[p])-1]
+			break
+		}
+	}
+	w.opts.Finished = true
+	if r := w.judge(t); r.OK || r.Missing+r.Behind != 1 {
+		t.Fatal(describe(r))
+	}
+}
+
+// passThrough copies records with what a path without an aggregate must keep.
+func passThrough(rng *rand.Rand, partitions, n int, equal bool) *world {
+	w := &world{out: make([][]kgo.Record, 3), in: make([][]stream.Record, partitions), spec: Spec{Name: "copy",
+		Sources:    []Source{{Name: "src", Topics: []string{inTopic}, Decode: "json"}},
+		Transforms: []Transform{{Name: "big", Type: "filter", Inputs: []string{"src"}, Where: "this.n >= 0"}},
+		Sinks:      []Sink{{Name: "out", Inputs: []string{"big"}, Topic: outTopic}}}}
+	at := make([]int, partitions)
+	for i := range n {
+		v := i
+		if equal {
+			v = rng.IntN(6)
+		}
+		if rng.IntN(10) == 0 {
+			v = -1
+		}
+		r := stream.Record{Key: []byte(fmt.Sprint("k", v%5)), Value: []byte(fmt.Sprintf(`{"n":%d}`, v)), Timestamp: 5}
+		p := rng.IntN(partitions)
+		w.in[p] = append(w.in[p], r)
+	}
+	for p := next(rng, w.in, at); p >= 0; p = next(rng, w.in, at) {
+		r := w.in[p][at[p]]
+		at[p]++
+		if !strings.Contains(string(r.Value), "-1") {
+			w.emit(r.Key, r.Value, r.Timestamp)
+		}
+	}
+	return w
+}
+
+func TestFaultsInPassThrough(t *testing.T) {
+	for _, equal := range []bool{false, true} {
+		for seed := range 40 {
+			rng := random(seed)
+			w := passThrough(rng, 1+rng.IntN(3), 5+rng.IntN(60), equal)
+			mustBeClean(t, w.judge(t))
+			for _, m := range mutations {
+				x := w.clone()
+				x.opts.Finished = true
+				if !m.make(rng, x) {
+					continue
+				}
+				r := x.judge(t)
+				if r.OK || !equal && !m.want(r.Counts) {
+					t.Fatalf("equal %v, seed %d, %s: %s", equal, seed, m.name, describe(r))
+				}
+			}
+		}
+	}
+}
+
+// A row that moves is seen when its rows can be told apart.
+func TestReorderedPassThrough(t *testing.T) {
+	for seed := range 60 {
+		rng := random(seed)
+		w := passThrough(rng, 1, 50, seed%2 == 0).clone()
+		p, i, ok := pick(rng, w)
+		if !ok || i == 0 || bytes.Equal(w.out[p][i].Value, w.out[p][i-1].Value) {
+			continue
+		}
+		w.out[p][i], w.out[p][i-1] = w.out[p][i-1], w.out[p][i]
+		if r := w.judge(t); r.OK || r.OutOfOrder != 1 || r.Missing+r.Duplicated+r.Altered != 0 {
+			t.Fatalf("seed %d: %s", seed, describe(r))
+		}
+	}
+}
+
+func TestTimeIsPartOfARow(t *testing.T) {
+	for _, w := range []*world{passThrough(random(1), 2, 30, false), countWords(random(1), lines(random(1), 2, 30), true)} {
+		w = w.clone()
+		p, i, _ := pick(random(2), w)
+		w.out[p][i].Timestamp = time.UnixMilli(77)
+		if r := w.judge(t); r.OK || r.Altered != 1 {
+			t.Error(describe(r))
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package verify
+
+import "slices"
+
+// input is a record as an aggregate sees it.
+type input struct {
+	contribution uint32
+	prev         int32 // the input before it of the same key, -1 for none
+	stream       uint16
+	ts, offset   int64
+}
+
+// keyInputs are the inputs of a key, linked from the last one.
+type keyInputs struct {
+	group string
+	last  int32
+	count int32
+}
+
+// history is what is known about one key: its inputs by stream and its rows by
+// partition, all in order. The question is whether the rows are what the inputs give
+// in some interleaving of the streams.
+type history struct {
+	a       *aggregate
+	t       *target
+	feed    *feed
+	group   string
+	ins     [][]input
+	outs    [][]row
+	total   int // rows
+	streams *streams
+	timed   bool // rows carry the time of their input
+	budget  int  // ways that may still be followed
+
+	scratch []cell
+	text    []byte
+	given   []uint64
+}
+
+// way is one order of the inputs up to some point.
+type way struct {
+	pos, outPos []int32
+	used        int // rows
+	state       []cell
+	known       bool // an input of the key was accepted
+	dirty       bool // changed since it was last written
+	skipped     *skip
+}
+
+// skip is an update of which no row was found on a way.
+type skip struct {
+	hash uint64
+	next *skip
+}
+
+func (h *history) start() *way {
+	return &way{pos: make([]int32, len(h.ins)), outPos: make([]int32, len(h.outs)), state: make([]cell, len(h.a.items))}
+}
+
+func (w *way) clone() *way {
+	c := *w
+	c.pos, c.outPos, c.state = slices.Clone(w.pos), slices.Clone(w.outPos), slices.Clone(w.state)
+	return &c
+}
+
+func (w *way) key() string { return positionKey(w.pos) + positionKey(w.outPos) }
+
+// head returns the next input of a stream on the way, nil at its end.
+func (h *history) head(w *way, s int) *input {
+	if int(w.pos[s]) == len(h.ins[s]) {
+		return nil
+	}
+	return &h.ins[s][w.pos[s]]
+}
+
+// effect is what an input does in a state.
+type effect uint8
+
+const (
+	nothing  effect = iota // it changes nothing, and never will
+	rejected               // it cannot be added in this state
+	update                 // it changes the key
+)
+
+// try adds an input to the state of w; the new state is in h.scratch.
+func (h *history) try(w *way, in *input) effect {
+	h.scratch = append(h.scratch[:0], w.state...)
+	changed, ok := h.a.add(h.scratch, h.a.contributions[in.contribution])
+	switch {
+	case !ok:
+		return rejected
+	case changed || !w.known:
+		return update
+	}
+	return nothing
+}
+
+// settle takes the inputs that change nothing: to take them at once closes no other
+// way.
+func (h *history) settle(w *way) {
+	for again := true; again; {
+		again = false
+		for s := range h.ins {
+			for in := h.head(w, s); in != nil && h.try(w, in) == nothing; in = h.head(w, s) {
+				w.pos[s]++
+				again = true
+			}
+		}
+	}
+}
+
+// rows returns what a state is written as, without the time: one row for each record
+// that comes out at the sink. trigger is nil for rows written at a checkpoint. The
+// result is good until the next call.
+func (h *history) rows(state []cell, trigger *input) []uint64 {
+	h.given = h.given[:0]
+	h.text = h.a.show(h.text[:0], h.group, state)
+	h.push(h.a.record(h.text, h.group, h.streams, trigger), 0)
+	return h.given
+}
+
+// push sends a record down the feed.
+func (h *history) push(rec *streamRecord, at int) {
+	if at < len(h.feed.chain) {
+		h.feed.chain[at].apply(rec, func(r *streamRecord) { h.push(r, at+1) })
+		return
+	}
+	if key, value, headers, ok := h.feed.to.sink.row(rec); ok {
+		h.given = append(h.given, h.t.hash.row(key, value, headers))
+	}
+}
+
+// matches returns the ways on which rows are the next ones of the topic. Rows of one
+// key can lie in several partitions, between which there is no order.
+func (h *history) matches(w *way, rows []uint64, trigger *input) []*way {
+	front := []*way{w}
+	for _, hash := range rows {
+		var next []*way
+		for _, v := range front {
+			for q, out := range h.outs {
+				if at := int(v.outPos[q]); at < len(out) && out[at].hash == hash && h.sameTime(&out[at], trigger) {
+					c := v.clone()
+					c.outPos[q]++
+					c.used++
+					next = append(next, c)
+				}
+			}
+		}
+		front = next
+	}
+	return front
+}
+
+func (h *history) sameTime(r *row, trigger *input) bool {
+	return !h.timed || trigger == nil || r.ts == trigger.ts
+}
+
+// timeFits reports whether an input can be the cause of any next row: a cheap test
+// before the row is made.
+func (h *history) timeFits(w *way, in *input) bool {
+	if !h.timed || !h.feed.one {
+		return true
+	}
+	for q, out := range h.outs {
+		if at := int(w.outPos[q]); at < len(out) && out[at].ts == in.ts {
+			return true
+		}
+	}
+	return false
+}
