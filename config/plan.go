@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"etl/checkpoint"
-	"etl/pipeline"
+	"etl/internal/invariant"
 	"etl/stream"
 )
 
@@ -129,73 +129,33 @@ func (j *Job) planTime() PlanTime {
 	return t
 }
 
-// planTasks groups the nodes as the engine does: a node joins the task of its only
-// input when every record would stay in the subtask it is in.
+// planTasks words the layout that the engine would run.
 func (j *Job) planTasks() (tasks []PlanTask, exchanges []PlanExchange) {
-	task := map[stream.UID]int{}
-	for _, n := range j.sortedNodes() {
-		at := -1
-		if len(n.Inputs) == 1 {
-			in, p := n.Inputs[0], j.parallelism(n)
-			if i := task[in.From]; tasks[i].Parallelism == p && (in.Key == nil || p == 1) {
-				at = i
+	chains, hops, err := j.Graph.Layout()
+	invariant.Check(err == nil, "the loader let a graph pass that has no layout: %v", err)
+	for _, ch := range chains {
+		t := PlanTask{Name: string(ch.Nodes[0].UID), Parallelism: ch.Parallelism}
+		for i, n := range ch.Nodes {
+			c := PlanComponent{UID: n.UID, Kind: string(n.Kind), Type: n.Type, Detail: n.Detail,
+				Keyed: n.Operator != nil && len(n.Operator.Keyed) > 0, OnError: string(n.OnError)}
+			if i > 0 {
+				c.Inputs = []stream.UID{n.Inputs[0].From}
 			}
+			t.Components = append(t.Components, c)
 		}
-		if at < 0 {
-			at = len(tasks)
-			tasks = append(tasks, PlanTask{Name: string(n.UID), Parallelism: j.parallelism(n)})
-			for _, in := range n.Inputs {
-				exchanges = append(exchanges, j.exchange(n, in))
-			}
+		tasks = append(tasks, t)
+	}
+	for _, h := range hops {
+		e := PlanExchange{From: h.Input.From, To: h.To, How: "dealt"}
+		switch {
+		case h.Input.Key != nil:
+			e.How, e.Key = "key", h.Input.Key.Text
+		case h.Forward:
+			e.How = "forward"
 		}
-		task[n.UID] = at
-		c := PlanComponent{UID: n.UID, Kind: string(n.Kind), Type: n.Type, Detail: n.Detail,
-			Keyed: n.Operator != nil && len(n.Operator.Keyed) > 0, OnError: string(n.OnError)}
-		if len(tasks[at].Components) > 0 {
-			c.Inputs = []stream.UID{n.Inputs[0].From}
-		}
-		tasks[at].Components = append(tasks[at].Components, c)
+		exchanges = append(exchanges, e)
 	}
 	return tasks, exchanges
-}
-
-func (j *Job) exchange(n *pipeline.Node, in pipeline.Input) PlanExchange {
-	e := PlanExchange{From: in.From, To: n.UID, How: "dealt"}
-	switch {
-	case in.Key != nil:
-		e.How, e.Key = "key", in.Key.Text
-	case j.parallelism(j.Graph.Node(in.From)) == j.parallelism(n):
-		e.How = "forward"
-	}
-	return e
-}
-
-func (j *Job) parallelism(n *pipeline.Node) int {
-	if n.Parallelism > 0 {
-		return n.Parallelism
-	}
-	return max(j.Graph.Parallelism, 1)
-}
-
-// sortedNodes returns the nodes with every input before its user. The graph has
-// been checked: there are no circles.
-func (j *Job) sortedNodes() (out []*pipeline.Node) {
-	done := map[stream.UID]bool{}
-	var visit func(n *pipeline.Node)
-	visit = func(n *pipeline.Node) {
-		if done[n.UID] {
-			return
-		}
-		done[n.UID] = true
-		for _, in := range n.Inputs {
-			visit(j.Graph.Node(in.From))
-		}
-		out = append(out, n)
-	}
-	for _, n := range j.Graph.Nodes {
-		visit(n)
-	}
-	return out
 }
 
 // Err returns why the job would not start from what is stored: an error of class

@@ -103,3 +103,34 @@ func (t *taskSpec) inputCount() (n int) {
 func (t *taskSpec) id(subtask int) stream.TaskID {
 	return stream.TaskID{UID: t.head.UID, Subtask: subtask}
 }
+
+// Chain is the components that run in one task, for plans: the head first.
+type Chain struct {
+	Nodes       []*Node
+	Parallelism int
+}
+
+// Hop is an exchange between two chains, for plans.
+type Hop struct {
+	Input Input
+	To    stream.UID
+	// Forward says that each subtask sends to the one with its own number.
+	Forward bool
+}
+
+// Layout returns how the engine would run the graph, which has been validated.
+func (g *Graph) Layout() ([]Chain, []Hop, error) {
+	l, err := newLayout(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	var chains []Chain
+	for _, t := range l.tasks {
+		chains = append(chains, Chain{Nodes: t.nodes, Parallelism: t.parallelism})
+	}
+	var hops []Hop
+	for _, e := range l.edges {
+		hops = append(hops, Hop{Input: e.input, To: e.user.UID, Forward: e.forward()})
+	}
+	return chains, hops, nil
+}

@@ -25,18 +25,19 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return stream.Errorf(stream.BadConfig, "cli.too_many_files", "", "", "one pipeline file is expected, %d were named", len(args))
 }
 
-// loader is the one loader of all commands.
-func (a *app) loader() (*config.Loader, error) {
+// loader is the one loader of all commands. o is what a running job adds.
+func (a *app) loader(o ...kafka.Options) (*config.Loader, error) {
+	o = append(o, kafka.Options{})
 	dir, err := filepath.Abs(a.dataDir)
 	if err != nil {
 		return nil, err
 	}
-	return &config.Loader{Registry: registry(kafka.Options{}), DataDir: dir}, nil
+	return &config.Loader{Registry: registry(o[0]), DataDir: dir}, nil
 }
 
 // load reads a pipeline file and prints what is wrong with it.
-func (a *app) load(file string) (*config.Job, error) {
-	job, problems, err := a.check(file)
+func (a *app) load(file string, o ...kafka.Options) (*config.Job, error) {
+	job, problems, err := a.check(file, o...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +56,12 @@ func (a *app) load(file string) (*config.Job, error) {
 }
 
 // check reads a pipeline file without printing.
-func (a *app) check(file string) (*config.Job, config.Problems, error) {
+func (a *app) check(file string, o ...kafka.Options) (*config.Job, config.Problems, error) {
 	data, err := a.read(file)
 	if err != nil {
 		return nil, nil, stream.Errorf(stream.BadConfig, "cli.unreadable_file", "read", file, "%w", err)
 	}
-	l, err := a.loader()
+	l, err := a.loader(o...)
 	if err != nil {
 		return nil, nil, err
 	}

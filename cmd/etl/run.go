@@ -13,9 +13,11 @@ import (
 
 	"etl/checkpoint"
 	"etl/config"
+	"etl/config/kafka"
 	"etl/internal/control"
 	"etl/internal/telemetry"
 	"etl/pipeline"
+	sourcekafka "etl/source/kafka"
 	"etl/stream"
 )
 
@@ -63,7 +65,8 @@ func (f runFlags) restore() (r pipeline.RestoreOptions, err error) {
 }
 
 func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
-	job, err := a.load(file)
+	lags := &lagHook{}
+	job, err := a.load(file, kafka.Options{OnOpen: lags.opened})
 	if err != nil {
 		return err
 	}
@@ -78,11 +81,12 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	a.world.Log = log
-	t, err := telemetry.New(ctx, telemetry.Options{Pipeline: job.Spec.Name, Guarantee: weakest(job), Version: version, Log: log})
+	t, err := telemetry.New(ctx, telemetry.Options{Pipeline: job.Spec.Name, Guarantee: weakest(job), Version: version, Log: log,
+		MaxCheckpointAge: job.MaxCheckpointAge()})
 	if err != nil {
 		return err
 	}
+	a.world.Log, lags.t = t.Logger(), t
 	defer t.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // exporters that fail at the end have said so
 	if addr := job.Spec.HTTP.Address; addr != "none" {
 		at, _, err := t.Serve(ctx, addr)
@@ -91,12 +95,45 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 		}
 		log.Info("health and metrics", "address", "http://"+at.String())
 	}
+	if err := a.preflight(ctx, job); err != nil {
+		return err
+	}
 	o, err := job.Options(ctx, a.world)
 	if err != nil {
 		return err
 	}
 	o.Restore, o.TakeOver, o.Holder = restore, f.takeOver, a.holder()
 	return a.serve(cmd, ctx, job, o, t)
+}
+
+// preflight asks the servers what the file could not tell, and prints what is
+// wrong.
+func (a *app) preflight(ctx context.Context, job *config.Job) error {
+	problems := job.Preflight(ctx, a.world)
+	if a.json {
+		return problems.Err()
+	}
+	if err := problems.Render(a.err, a.style); err != nil {
+		return err
+	}
+	if err := problems.Err(); err != nil {
+		return shown{err}
+	}
+	return nil
+}
+
+// lagHook passes on what readers say about their lag. Readers open long after the
+// file was loaded, when the telemetry is there.
+type lagHook struct{ t *telemetry.Telemetry }
+
+func (h *lagHook) opened(task stream.TaskID, lag func() []sourcekafka.Lag) {
+	h.t.ObserveLag(task, func() []telemetry.Lag {
+		var out []telemetry.Lag
+		for _, l := range lag() {
+			out = append(out, telemetry.Lag(l))
+		}
+		return out
+	})
 }
 
 // serve runs the job with its control socket and its signals.

@@ -61,8 +61,10 @@ var rooms = []room{
 	{"sink/idempotent/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},
 	{"sink/idempotent/redis", contracts + "expr/... sink", ""},
 
-	{"internal/telemetry", engine + "pipeline", "otel"},
+	{"internal/telemetry", engine + "pipeline", "otel cli"},
 	{"internal/control", ground + "stream pipeline", ""},
+
+	{"config/kafka", engine + "pipeline config source/kafka sink/twophase/kafka internal/kafkaconn", "kafka yaml"},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.
 	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx yaml"},
