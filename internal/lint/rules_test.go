@@ -64,7 +64,7 @@ func TestArrowsAreRefused(t *testing.T) {
 		{"source/kafka", "etl/internal/kafkatest", false, false},
 		{"source/kafka", "etl/pipeline", false, false},
 		{"source/kafka", "etl/sink/kafkatxn", false, false},
-		{"state/pebbledb", "etl/state/keyed", false, false},
+		{"state/keyed", "etl/state/pebbledb", false, false},
 		{"state/keyed", "github.com/cockroachdb/pebble/v2", false, false},
 		{"state/pebbledb", "github.com/cockroachdb/pebble/v2/vfs", false, true},
 		{"verify", "etl/expr/jsondoc", false, true},
