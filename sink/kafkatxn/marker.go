@@ -146,7 +146,8 @@ func newestIn(resp *kmsg.OffsetFetchResponse, newest Marker) (Marker, error) {
 }
 
 // Foreign returns an error (RestoreRefused) when another lineage of the same job and
-// sink has committed to these topics: its rows are there already (I12).
+// sink has committed to one of its topics: its rows are there already (I12). What an
+// earlier life wrote elsewhere is nobody's duplicate.
 func (c *Client) Foreign(ctx context.Context) error {
 	if c.o.AcceptForeign {
 		return nil
@@ -160,18 +161,24 @@ func (c *Client) Foreign(ctx context.Context) error {
 		if !ok || lineage8 == c.o.Names.Lineage.Short() {
 			continue
 		}
-		m, err := c.NewestMarker(ctx, group)
-		if err != nil {
-			return err
-		}
-		if m.Checkpoint != stream.NoCheckpoint {
-			return stream.Errorf(stream.RestoreRefused, "kafka.foreign_lineage", "start", "sink "+string(c.o.Names.Sink),
-				"an earlier life of job %s (lineage %s, subtask %d) committed checkpoint %s; this start has no stored checkpoint and would write those rows again",
-				c.o.Names.Job, lineage8, subtask, m.Checkpoint).
-				WithFix("restore the job's data directory, rename the job, or accept the duplicates with --accept-foreign-lineage")
+		for _, topic := range c.o.Topics {
+			m, err := c.ReadMarker(ctx, group, topic)
+			if err != nil {
+				return err
+			}
+			if m.Checkpoint != stream.NoCheckpoint {
+				return c.foreign(lineage8, subtask, topic, m)
+			}
 		}
 	}
 	return nil
+}
+
+func (c *Client) foreign(lineage8 string, subtask int, topic string, m Marker) error {
+	return stream.Errorf(stream.RestoreRefused, "kafka.foreign_lineage", "start", "sink "+string(c.o.Names.Sink),
+		"an earlier life of job %s (lineage %s, subtask %d) committed checkpoint %s to topic %s; this start has no stored checkpoint and would write those rows again",
+		c.o.Names.Job, lineage8, subtask, m.Checkpoint, topic).
+		WithFix("restore the job's data directory, rename the job, or accept the duplicates with --accept-foreign-lineage")
 }
 
 func (c *Client) listGroups(ctx context.Context) (names []string, err error) {
