@@ -38,6 +38,24 @@ type Component struct {
 	visited bool
 }
 
+// Spec returns the keys of the component's type with defaults filled in: a pointer
+// to the struct it was registered with.
+func (c *Component) Spec() any { return c.spec }
+
+// Inputs returns the names of the components it takes from.
+func (c *Component) Inputs() (names []string) {
+	for _, in := range c.inputs {
+		names = append(names, in.Name)
+	}
+	return names
+}
+
+// OnError returns what becomes of records it cannot process.
+func (c *Component) OnError() string { return c.common.OnError }
+
+// Decode returns how a source's values are read.
+func (c *Component) Decode() Decode { return c.decode }
+
 // JobInfo is what a factory may know about the job.
 type JobInfo struct {
 	Name           string

@@ -13,25 +13,30 @@ import (
 
 // The keys of the transforms.
 type (
-	filterSpec struct {
+	// FilterSpec are the keys of filter.
+	FilterSpec struct {
 		Where Expr     `yaml:"where" required:"true" doc:"the condition under which a record passes"`
 		_     struct{} `reserved:"on_reject"`
 	}
-	mapSpec struct {
+	// MapSpec are the keys of map.
+	MapSpec struct {
 		Map Map[Expr] `yaml:"map" required:"true" doc:"the fields of the new value, in this order"`
 	}
-	flatMapSpec struct {
+	// FlatMapSpec are the keys of flat_map.
+	FlatMapSpec struct {
 		Each  Expr      `yaml:"each" required:"true" doc:"a list; each of its elements, called it, becomes a record"`
 		Where Expr      `yaml:"where" doc:"the condition under which an element becomes one"`
 		Map   Map[Expr] `yaml:"map" doc:"the fields of the new values; without it the element is the value"`
 	}
-	aggregateSpec struct {
+	// AggregateSpec are the keys of aggregate.
+	AggregateSpec struct {
 		Key        []Expr               `yaml:"key" required:"true" one:"true" doc:"what records are grouped by: one expression or a list"`
-		Aggregates Map[aggregationSpec] `yaml:"aggregates" required:"true" doc:"the results, by name"`
+		Aggregates Map[AggregationSpec] `yaml:"aggregates" required:"true" doc:"the results, by name"`
 		Emit       string               `yaml:"emit" default:"on_checkpoint" oneof:"on_checkpoint|on_change" doc:"on_checkpoint emits each changed key once per checkpoint, on_change with every record that changes it"`
 		_          struct{}             `reserved:"ttl ttl_update"`
 	}
-	aggregationSpec struct {
+	// AggregationSpec are the keys of one of its results.
+	AggregationSpec struct {
 		Op    string `yaml:"op" word:"true" required:"true" oneof:"count|sum|min|max" doc:"what is computed; sums are exact"`
 		Of    Expr   `yaml:"of" doc:"what it is computed of; count counts records without it, and values that are not null with it"`
 		Where Expr   `yaml:"where" doc:"the records that take part"`
@@ -49,12 +54,12 @@ func decodeOperator(d Decode) func() transform.Operator {
 	return transform.Decode{Schema: d.schema(), Strict: d.Strict}.New
 }
 
-func makeFilter(c *Component, s *filterSpec) Parts {
+func makeFilter(c *Component, s *FilterSpec) Parts {
 	where := c.Compile("where", s.Where, expr.Env{This: c.Schema(), Want: stream.Bool})
 	return Parts{Operator: &pipeline.Operator{New: transform.Filter{Where: where}.New}, Out: c.Schema(), Detail: string(s.Where)}
 }
 
-func makeMap(c *Component, s *mapSpec) Parts {
+func makeMap(c *Component, s *MapSpec) Parts {
 	m := transform.Map{Fields: c.CompileFields("map", s.Map, expr.Env{This: c.Schema()})}
 	return Parts{Operator: &pipeline.Operator{New: m.New}, Out: c.output("map", len(m.Fields) == len(s.Map), m), Detail: names(s.Map)}
 }
@@ -96,7 +101,7 @@ func names[T any](m Map[T]) string {
 	return strings.Join(out, ", ")
 }
 
-func makeFlatMap(c *Component, s *flatMapSpec) Parts {
+func makeFlatMap(c *Component, s *FlatMapSpec) Parts {
 	f := transform.FlatMap{Each: c.Compile("each", s.Each, expr.Env{This: c.Schema(), Want: stream.List})}
 	ok := f.Each != nil
 	var it stream.Type
@@ -114,7 +119,7 @@ func makeFlatMap(c *Component, s *flatMapSpec) Parts {
 	return Parts{Operator: &pipeline.Operator{New: f.New}, Out: out, Detail: string(s.Each)}
 }
 
-func makeAggregate(c *Component, s *aggregateSpec) Parts {
+func makeAggregate(c *Component, s *AggregateSpec) Parts {
 	a := transform.Aggregate{Key: c.compileKey(s), Emit: transform.OnCheckpoint}
 	if s.Emit == "on_change" {
 		a.Emit = transform.OnChange
@@ -137,7 +142,7 @@ func makeAggregate(c *Component, s *aggregateSpec) Parts {
 	return p
 }
 
-func (c *Component) compileKey(s *aggregateSpec) (out []*expr.Program) {
+func (c *Component) compileKey(s *AggregateSpec) (out []*expr.Program) {
 	for i, k := range s.Key {
 		path := element("key", i)
 		if !c.Has(path) {
@@ -156,7 +161,7 @@ func (c *Component) compileKey(s *aggregateSpec) (out []*expr.Program) {
 	return out
 }
 
-func (c *Component) aggregation(g Pair[aggregationSpec]) transform.Aggregation {
+func (c *Component) aggregation(g Pair[AggregationSpec]) transform.Aggregation {
 	path := child("aggregates", g.Key)
 	out := transform.Aggregation{Name: g.Key, Op: transform.Op(g.Value.Op)}
 	env := expr.Env{This: c.Schema()}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"etl/checkpoint"
+	"etl/config"
+	"etl/config/kafka"
+	"etl/stream"
+	"etl/verify"
+)
+
+// recountSpec puts a pipeline file into the words of verify, which must not share
+// the loader: it knows nothing of graphs and operators.
+func recountSpec(job *config.Job) (verify.Spec, error) {
+	s := verify.Spec{Name: job.Spec.Name, AtLeastOnce: job.Policy.Mode != checkpoint.ExactlyOnce}
+	for _, c := range job.Components {
+		switch spec := c.Spec().(type) {
+		case *kafka.Source:
+			src, err := recountSource(c, spec)
+			if err != nil {
+				return s, err
+			}
+			s.Sources = append(s.Sources, src)
+		case *kafka.Sink:
+			s.Sinks = append(s.Sinks, recountSink(c, spec))
+			s.AtLeastOnce = s.AtLeastOnce || spec.Delivery == "at_least_once"
+		default:
+			t, ok := recountTransform(c)
+			if !ok {
+				return s, stream.Errorf(stream.BadConfig, "verify.type", "verify", c.Name, "the recount does not know the component type %q", c.Type)
+			}
+			s.Transforms = append(s.Transforms, t)
+		}
+	}
+	return s, nil
+}
+
+func recountSource(c *config.Component, spec *kafka.Source) (verify.Source, error) {
+	conn := config.Connected[kafka.Connection](c, "connection", spec.Connection)
+	src := verify.Source{Name: c.Name, Conn: conn.Conn(), Topics: spec.Topics, Start: spec.Start.At, Uncommitted: spec.Isolation == "read_uncommitted",
+		Decode: c.Decode().Format, Lenient: !c.Decode().Strict, OnError: c.OnError(), Parallelism: c.Parallelism}
+	var err error
+	if len(spec.Start.Offsets) > 0 {
+		src.Start = "offsets"
+		if src.StartOffsets, err = offsets(spec.Start.Offsets); err != nil {
+			return src, err
+		}
+	}
+	if e := spec.End; e != nil {
+		src.End = e.At
+		if len(e.Offsets) > 0 {
+			src.End = "offsets"
+			src.EndOffsets, err = offsets(e.Offsets)
+		}
+	}
+	return src, err
+}
+
+func offsets(m config.Map[config.Map[int64]]) (verify.Offsets, error) {
+	out := verify.Offsets{}
+	for _, topic := range m {
+		out[topic.Key] = map[int32]int64{}
+		for _, p := range topic.Value {
+			n, err := strconv.ParseInt(p.Key, 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("partition %q of %s: %w", p.Key, topic.Key, err)
+			}
+			out[topic.Key][int32(n)] = p.Value
+		}
+	}
+	return out, nil
+}
+
+func recountSink(c *config.Component, spec *kafka.Sink) verify.Sink {
+	conn := config.Connected[kafka.Connection](c, "connection", spec.Connection)
+	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Conn: conn.Conn(), Topic: spec.Topic, Key: string(spec.Key), Value: string(spec.Value),
+		Map: recountFields(spec.Map), Encode: spec.Encode, DropHeaders: spec.Headers == "none", OnError: c.OnError(), Parallelism: c.Parallelism}
+}
+
+func recountFields(m config.Map[config.Expr]) (out []verify.Field) {
+	for _, f := range m {
+		out = append(out, verify.Field{Name: f.Key, Value: string(f.Value)})
+	}
+	return out
+}
+
+func recountTransform(c *config.Component) (verify.Transform, bool) {
+	t := verify.Transform{Name: c.Name, Type: c.Type, Inputs: c.Inputs(), OnError: c.OnError(), Parallelism: c.Parallelism}
+	switch spec := c.Spec().(type) {
+	case *config.FilterSpec:
+		t.Where = string(spec.Where)
+	case *config.MapSpec:
+		t.Map = recountFields(spec.Map)
+	case *config.FlatMapSpec:
+		t.Each, t.Where, t.Map = string(spec.Each), string(spec.Where), recountFields(spec.Map)
+	case *config.AggregateSpec:
+		t.Emit = spec.Emit
+		for _, k := range spec.Key {
+			t.Key = append(t.Key, string(k))
+		}
+		for _, a := range spec.Aggregates {
+			t.Aggregates = append(t.Aggregates, verify.Aggregate{Name: a.Key, Op: a.Value.Op, Of: string(a.Value.Of), Where: string(a.Value.Where)})
+		}
+	default:
+		return t, false
+	}
+	return t, true
+}
