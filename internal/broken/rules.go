@@ -22,3 +22,9 @@ const (
 	EpochBeforeAcknowledged Rule = "epoch-before-acknowledged"    // order
 	PublishWithoutLog       Rule = "publish-without-log"          // two owners
 )
+
+// NoCooling breaks nothing: it takes a margin away. A subtask of a Kafka sink gets
+// two slots, so that each is used again as soon as its commit is verified, and a
+// restart finds its transactions ended by others: only the marker tells then. The
+// controls about markers go with it.
+const NoCooling Rule = "no-cooling"

@@ -10,6 +10,9 @@
 // where nth counts the passes from 1, "every3" means each third, and action is kill (SIGKILL to the own
 // process), stop (SIGSTOP), panic, error (the point's Err returns it) or
 // delay=DURATION. A point may end in '*' to match every point with the prefix.
+//
+// ETL_FAULT_PASSED names a file to which the points that are passed are appended,
+// each once.
 package fault
 
 import (
@@ -61,6 +64,13 @@ func init() {
 		if err := Set(v); err != nil {
 			panic("ETL_FAULT: " + err.Error())
 		}
+	}
+	if file := os.Getenv("ETL_FAULT_PASSED"); file != "" {
+		passed, err := recorder(file)
+		if err != nil {
+			panic("ETL_FAULT_PASSED: " + err.Error())
+		}
+		Watch(passed)
 	}
 }
 

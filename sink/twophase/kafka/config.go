@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/checkpoint"
+	"etl/internal/broken"
 	"etl/internal/kafkaconn"
 	"etl/sink"
 	"etl/sink/kafkatxn"
@@ -154,7 +155,12 @@ func validTopic(s string) bool {
 }
 
 // Slots returns the most slots a subtask uses.
-func (c *Config) Slots() int { return 2*(c.Policy.MaxConcurrent+c.Policy.TolerableFailures) + 2 }
+func (c *Config) Slots() int {
+	if broken.Is(broken.NoCooling) {
+		return 2
+	}
+	return 2*(c.Policy.MaxConcurrent+c.Policy.TolerableFailures) + 2
+}
 
 // transactional reports whether rows go out in transactions.
 func (c *Config) transactional() bool { return c.Policy.Mode == checkpoint.ExactlyOnce }
