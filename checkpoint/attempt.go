@@ -167,14 +167,19 @@ func (a *Attempt) settle(ctx context.Context, e *Entry, cause error) error {
 // Superseded returns an error of class Fenced when a later attempt was opened. Who
 // was taken over meets all kinds of trouble outside (its transactions are ended, the
 // markers are ahead of what it restored), which means no more than that. nil when
-// nobody did, or the log cannot be read.
+// nobody did, or the log cannot be read, which is tried for some time.
 func (a *Attempt) Superseded(ctx context.Context) error {
-	h, err := ReadHistory(ctx, a.st)
-	if err != nil {
-		return nil
-	}
-	if e := h.Successor(a.number, Holder{}); e != nil {
-		return a.fencedBy(e)
+	for wait := 10 * time.Millisecond; wait < time.Second; wait *= 2 {
+		h, err := ReadHistory(ctx, a.st)
+		if err == nil {
+			if e := h.Successor(a.number, Holder{}); e != nil {
+				return a.fencedBy(e)
+			}
+			return nil
+		}
+		if a.world.Clock.Sleep(ctx, wait) != nil {
+			return nil
+		}
 	}
 	return nil
 }

@@ -123,8 +123,14 @@ func (ev *Evidence) ahead(m *checkpoint.Metadata) (out []string) {
 		}
 		for i := range newer.Committables {
 			c := &newer.Committables[i]
-			if c.Checkpoint > m.ID && (ev.confirmed(c) || ev.Probed[Name(c)].Status == Committed) {
+			if c.Checkpoint <= m.ID {
+				continue
+			}
+			switch p, ok := ev.Probed[Name(c)]; {
+			case ev.confirmed(c), p.Status == Committed:
 				out = append(out, fmt.Sprintf("%s has committed %s already", c.Lane(), c.Checkpoint))
+			case !ok, p.Status == Unknown: // what proves nothing does not prove that it was not committed (I10)
+				out = append(out, fmt.Sprintf("%s may have committed %s already (%s)", c.Lane(), c.Checkpoint, p.Detail))
 			}
 		}
 	}

@@ -46,11 +46,18 @@ type watcher struct {
 	done  sync.WaitGroup
 
 	mu  sync.Mutex
-	all []seen
+	all map[spot]seen
+	bad []string
+}
+
+// spot is a place in the output.
+type spot struct {
+	partition int32
+	offset    int64
 }
 
 func (s *sim) watch() *watcher {
-	w := &watcher{cl: s.reader("out")}
+	w := &watcher{cl: s.reader("out"), all: map[spot]seen{}}
 	w.done.Go(w.run)
 	return w
 }
@@ -67,17 +74,26 @@ func (w *watcher) run() {
 			return
 		}
 		w.mu.Lock()
-		fs.EachRecord(func(r *kgo.Record) { w.all = append(w.all, seen{r.Partition, r.Offset, r}) })
+		fs.EachRecord(func(r *kgo.Record) { w.saw(seen{r.Partition, r.Offset, r}) })
 		w.count.Store(int64(len(w.all)))
 		w.mu.Unlock()
 	}
 }
 
-// close ends the reader and returns everything it ever saw.
-func (w *watcher) close() []seen {
+// saw notes a record. A client may read a stretch again when leaders move; then it
+// must find the same.
+func (w *watcher) saw(row seen) {
+	at := spot{row.partition, row.offset}
+	if old, ok := w.all[at]; ok && !old.same(row) {
+		w.bad = append(w.bad, fmt.Sprintf("%s was %s before", row, old))
+	}
+	w.all[at] = row
+}
+
+// close ends the reader.
+func (w *watcher) close() {
 	w.cl.Close()
 	w.done.Wait()
-	return w.all
 }
 
 // stableEnds returns the last stable offset of every partition of a topic.

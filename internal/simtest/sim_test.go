@@ -101,8 +101,8 @@ type sim struct {
 	background sync.WaitGroup
 	processes  int
 	running    atomic.Int32 // jobs
-	story      []string // what happened, for messages
-	lossTold   error    // the job declared a loss
+	story      []string     // what happened, for messages
+	lossTold   error        // the job declared a loss
 	lossAt     time.Time
 	openAtLoss map[producer]bool
 }
