@@ -198,7 +198,7 @@ func killedAtEndTxn(t *testing.T, cfg kafkatest.Config) {
 	if testing.Short() {
 		t.Skip("kills brokers")
 	}
-	tries, untilSeen := 2, false
+	tries, untilSeen := 1, false
 	if n, err := strconv.Atoi(os.Getenv("ETL_HEAL_TRIES")); err == nil {
 		tries, untilSeen = n, true
 	}
@@ -269,7 +269,7 @@ func killedWhileFencing(t *testing.T, cfg kafkatest.Config) {
 	if testing.Short() {
 		t.Skip("kills brokers")
 	}
-	tries := 2
+	tries := 1
 	if n, err := strconv.Atoi(os.Getenv("ETL_HEAL_TRIES")); err == nil {
 		tries = n
 	}
