@@ -13,7 +13,6 @@ const (
 
 	// DefaultBudget is the memory of all keyed caches of a process together.
 	DefaultBudget = 256 << 20
-	minBudget     = 4 * segSize
 )
 
 // Budget is the memory of the keyed caches of one process: they share one
@@ -30,13 +29,14 @@ type Budget struct {
 	frames [][]byte // frame buffers for reuse
 }
 
-// NewBudget returns a budget of limit bytes; 0 means DefaultBudget. The least
-// is 16 MiB: a store works in segments of 4.
+// NewBudget returns a budget of limit bytes; 0 means DefaultBudget. A store works
+// in segments of 4 MiB: below 16 MiB for each store, entries leave memory as soon
+// as they may.
 func NewBudget(limit int64) *Budget {
 	if limit == 0 {
 		limit = DefaultBudget
 	}
-	return &Budget{limit: max(limit, minBudget)}
+	return &Budget{limit: limit}
 }
 
 // Limit and Used return the budget and what caches take of it now, in bytes.
@@ -44,6 +44,10 @@ func (m *Budget) Limit() int64 { return m.limit }
 
 // Used returns the memory of all caches in bytes.
 func (m *Budget) Used() int64 { return m.used.Load() }
+
+// Unapplied returns the size of the entries that may not leave memory because no
+// base has them, in bytes.
+func (m *Budget) Unapplied() int64 { return m.unapplied.Load() }
 
 // block is memory for entries or index tables: a mapping of its own, or, where
 // the system gives none, a slice of the Go heap, which has no pointers in it.

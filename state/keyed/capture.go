@@ -46,7 +46,7 @@ func (t *table) seal(lo uint32, scan bool, out *delta) {
 // awaits reports whether an entry of the captured epochs was not reached yet.
 func (t *table) awaits(addr uint32, h *header) bool {
 	if !t.scan {
-		return h.pos >= t.next
+		return h.pos >= t.next && h.pos != noPos
 	}
 	seg := int(addr >> segShift)
 	return seg > t.seg || seg == t.seg && int(addr&segMask)*granule >= t.off

@@ -74,7 +74,7 @@ func (t *table) relocate(addr uint32, h *header) {
 	switch {
 	case h.epoch == t.open:
 		t.dirty.set(h.pos, to)
-	case h.epoch == t.sealed && h.pos >= t.next:
+	case h.epoch == t.sealed && !t.scan && t.awaits(addr, h):
 		t.frozen.set(h.pos, to)
 	}
 	h.flags = free

@@ -48,6 +48,9 @@ const (
 	firstEpoch = 3
 )
 
+// noPos is the position of an entry that is in no dirty list.
+const noPos = 1<<32 - 1
+
 func (h *header) key() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), headerSize)), int(h.klen))
 }

@@ -84,7 +84,8 @@ func splitKey(full, buf []byte) (g stream.KeyGroup, state uint16, key []byte, er
 // A value envelope is a varint expiry, 0 for none, and the payload: state that
 // had no expiry can get one later.
 
-func appendEnvelope(b, payload []byte) []byte { return append(append(b, 0), payload...) }
+// AppendEnvelope adds the envelope of a payload that does not expire to b.
+func AppendEnvelope(b, payload []byte) []byte { return append(append(b, 0), payload...) }
 
 func openEnvelope(b []byte) (payload []byte, err error) {
 	_, n := binary.Uvarint(b)
@@ -92,4 +93,11 @@ func openEnvelope(b []byte) (payload []byte, err error) {
 		return nil, errors.New("malformed value envelope")
 	}
 	return b[n:], nil
+}
+
+// StateRange returns the range of full keys of one state in one key group.
+func StateRange(g stream.KeyGroup, state uint16) (from, to []byte) {
+	from = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, uint16(g)), state)
+	next := uint32(g)<<16 | uint32(state) + 1
+	return from, binary.BigEndian.AppendUint32(nil, next)
 }

@@ -105,7 +105,7 @@ func (t *table) admit(key []byte, x uint32, full []byte, epoch uint32, alive boo
 		return 0, err
 	}
 	h := t.at(addr)
-	h.epoch = epoch
+	h.epoch, h.pos = epoch, noPos // of a sealed epoch, the snapshot has it from the scratch
 	if alive {
 		h.flags |= live
 		h.vlen = uint32(copy(h.value(len(value)), value))

@@ -1,8 +1,10 @@
 package keyed
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"etl/internal/broken"
@@ -36,17 +38,32 @@ func (p *snapshot) Persist(ctx context.Context, up state.Uploader) ([]state.Hand
 	if err != nil {
 		return nil, err
 	}
+	if err := s.store(ctx, up, frame, &l); err != nil {
+		return nil, fmt.Errorf("segment of %s at %s: %w", s.name(), sd.id, err)
+	}
+	return s.advance(sd, h, l), nil
+}
+
+// store makes a frame durable. One without entries only says that nothing
+// changed: it lies in the metadata, and an idle job writes nothing else.
+func (s *Store) store(ctx context.Context, up state.Uploader, frame []byte, l *link) error {
+	l.Size = int64(len(frame))
+	if l.Entries == 0 {
+		l.Scope, l.Bytes, l.CRC = state.Inline, bytes.Clone(frame), crc32.Checksum(frame, castagnoli)
+		s.Budget.recycleFrame(frame)
+		return nil
+	}
 	fault.Point("K13-segment-encoded")
 	got, err := up.Append(state.Segment, frame).Wait(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("segment of %s at %s: %w", s.name(), sd.id, err)
+		return err
 	}
-	invariant.Check(got.Size == int64(len(frame)), "a segment of %d bytes became %d", len(frame), got.Size)
+	invariant.Check(got.Size == l.Size, "a segment of %d bytes became %d", l.Size, got.Size)
 	if got.Scope != state.Inline {
 		s.Budget.recycleFrame(frame)
 	}
-	l.Scope, l.Object, l.Offset, l.Size, l.CRC, l.Bytes = got.Scope, got.Object, got.Offset, got.Size, got.CRC, got.Bytes
-	return s.advance(sd, h, l), nil
+	l.Scope, l.Object, l.Offset, l.CRC, l.Bytes = got.Scope, got.Object, got.Offset, got.CRC, got.Bytes
+	return nil
 }
 
 // base returns the history that the snapshot goes on with, on the newest base.

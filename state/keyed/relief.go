@@ -77,35 +77,56 @@ func (t *table) settleCapture() {
 	t.rest = 0
 }
 
-// sweep moves the hand on and returns the bytes it freed.
-func (t *table) sweep(applied uint32) (freed int) {
-	for walked, laps := 0, 0; walked < sweepWalk && freed < sweepFree; {
+// round is one walk of the hand: it ends after so many bytes, or when the hand
+// has been everywhere.
+type round struct {
+	walk, walked int
+	laps         int
+}
+
+// step moves the hand to the next slot, past free ones, and returns the entry in
+// it, or false at the end of the round.
+func (t *table) step(r *round) (addr uint32, h *header, size int, ok bool) {
+	for r.walked < r.walk {
 		if t.handSeg >= len(t.segs) {
 			t.handSeg, t.handOff = 0, 0
-			if laps++; laps > 1 {
-				break
+			if r.laps++; r.laps > 1 || len(t.segs) == 0 {
+				return 0, nil, 0, false
 			}
 		}
-		seg := &t.segs[t.handSeg]
-		if t.handOff >= seg.used {
+		if t.handOff >= t.segs[t.handSeg].used {
 			t.handSeg, t.handOff = t.handSeg+1, 0
-			walked += 64
+			r.walked += 64
 			continue
 		}
-		addr := uint32(t.handSeg)<<segShift | uint32(t.handOff/granule)
-		h := t.at(addr)
-		n := t.size(addr, h)
-		t.handOff += n
-		walked += n
-		if h.flags&free != 0 || h.epoch > applied {
-			continue
+		addr = uint32(t.handSeg)<<segShift | uint32(t.handOff/granule)
+		h = t.at(addr)
+		size = t.size(addr, h)
+		t.handOff += size
+		r.walked += size
+		if h.flags&free == 0 {
+			return addr, h, size, true
 		}
-		if h.flags&hot != 0 {
+	}
+	return 0, nil, 0, false
+}
+
+// sweep moves the hand on and returns the bytes it freed.
+func (t *table) sweep(applied uint32) (freed int) {
+	r := round{walk: sweepWalk}
+	for freed < sweepFree {
+		addr, h, size, ok := t.step(&r)
+		if !ok {
+			break
+		}
+		switch {
+		case h.epoch > applied:
+		case h.flags&hot != 0:
 			h.flags &^= hot
-			continue
+		default:
+			t.evict(addr, h)
+			freed += size
 		}
-		t.evict(addr, h)
-		freed += n
 	}
 	return freed
 }

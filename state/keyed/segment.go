@@ -222,7 +222,7 @@ func (e *encoder) write(buf []byte, h *header) {
 	b = c.append(b, e.header.KeyGroups.From+stream.KeyGroup(h.pos), key)
 	if kind == kindSet {
 		b = binary.AppendUvarint(b, uint64(1+h.vlen))
-		b = appendEnvelope(b, h.value(int(h.vlen)))
+		b = AppendEnvelope(b, h.value(int(h.vlen)))
 	}
 	p.at += len(b)
 }

@@ -62,27 +62,12 @@ func (s *Store) beginGeneration() {
 // sweepOut moves the hand on as sweep does, and spills what it may not evict.
 func (t *table) sweepOut(add func(Record) error) (n int64, err error) {
 	gen := &t.store.gens[len(t.store.gens)-1]
+	r := round{walk: spillWalk}
 	var key []byte
-	for walked, freed, laps := 0, 0, 0; walked < spillWalk && freed < spillBytes; {
-		if t.handSeg >= len(t.segs) {
-			t.handSeg, t.handOff = 0, 0
-			if laps++; laps > 1 {
-				break
-			}
-		}
-		seg := &t.segs[t.handSeg]
-		if t.handOff >= seg.used {
-			t.handSeg, t.handOff = t.handSeg+1, 0
-			walked += 64
-			continue
-		}
-		addr := uint32(t.handSeg)<<segShift | uint32(t.handOff/granule)
-		h := t.at(addr)
-		size := t.size(addr, h)
-		t.handOff += size
-		walked += size
-		if h.flags&free != 0 {
-			continue
+	for freed := 0; freed < spillBytes; {
+		addr, h, size, ok := t.step(&r)
+		if !ok {
+			break
 		}
 		if h.flags&hot != 0 {
 			h.flags &^= hot
@@ -109,7 +94,7 @@ func (t *table) leave(addr uint32, h *header, size int) {
 	case h.epoch == t.open:
 		t.dirty.set(h.pos, 0)
 		t.walk.spilled = true
-	case h.epoch == t.sealed && h.pos >= t.next:
+	case h.epoch == t.sealed && t.awaits(addr, h):
 		t.copyOut(h)
 		t.frozen.set(h.pos, 0)
 	}

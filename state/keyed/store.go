@@ -170,6 +170,70 @@ func (s *Store) Begin(id stream.CheckpointID) {
 	s.count()
 }
 
+// Drain calls f with all entries and forgets them: the base has them then. It
+// belongs to the filling of a store, before Begin.
+func (s *Store) Drain(f func(Record) error) error {
+	for _, t := range s.tables {
+		d := delta{mem: s.Budget}
+		t.seal(clean, true, &d)
+		for t.slice() {
+			if err := s.give(&d, f); err != nil {
+				return err
+			}
+		}
+		if err := s.give(&d, f); err != nil {
+			return err
+		}
+		t.clear()
+	}
+	s.Lower()
+	return nil
+}
+
+// give passes what was copied out on to f.
+func (s *Store) give(d *delta, f func(Record) error) error {
+	sd := &sealed{delta: *d, tables: s.coders}
+	err := sd.each(0, f)
+	d.release()
+	return err
+}
+
+// Lower says that the base has entries of the store.
+func (s *Store) Lower() {
+	s.tiered = true
+	for _, t := range s.tables {
+		t.complete = false
+	}
+}
+
+// Small reports that the store has so little in memory that emptying it would
+// make no room.
+func (s *Store) Small() bool {
+	n := int64(0)
+	for _, t := range s.tables {
+		n += int64(t.total)
+	}
+	return n < s.Budget.limit/8
+}
+
+// clear forgets all entries.
+func (t *table) clear() {
+	t.publish(-t.published)
+	t.arena.reset()
+	t.index.reset()
+	t.index = newIndex(t.store.Budget)
+	t.capture = capture{captured: t.captured}
+	t.relief = relief{}
+	t.dirty.clear()
+	t.open = firstEpoch
+}
+
+// AppendKey adds the full key of a key of the i-th state to b.
+func (s *Store) AppendKey(b []byte, i int, key []byte) []byte {
+	c := s.coders[i]
+	return c.append(b, c.group(key), key)
+}
+
 // Batch implements state.Keyed for the first declared state.
 func (s *Store) Batch(ctx context.Context, keys [][]byte, hashes []uint64, refs []state.Ref) error {
 	return s.tables[0].Batch(ctx, keys, hashes, refs)
@@ -241,6 +305,9 @@ func (s *Store) Snapshot(id stream.CheckpointID) (state.Snapshot, error) {
 	if err := s.freezeScratch(sd); err != nil {
 		return nil, err
 	}
+	if s.tier != nil {
+		s.tier.Sealed(id)
+	}
 	for _, t := range s.tables {
 		t.seal(sd.lo, sd.kind != deltaOnly || sd.offer, &sd.delta)
 		if sd.offer {
@@ -288,8 +355,11 @@ func (s *Store) plan(sd *sealed) {
 		return
 	case s.tier == nil:
 		return
-	case s.Policy.Full:
+	case s.Policy.Full || s.fresh:
+		// A store that was rescaled in memory and had to spill before its first
+		// snapshot has nothing in the base: this is everything, too.
 		sd.kind, sd.lo = sinceBase, s.applied.Load()
+		s.fresh = false
 	}
 	use := Use{ID: sd.id, Complete: s.complete(), Unapplied: s.unapplied(), Segments: bytes, Count: count}
 	if s.capturing.Load() || !s.tier.Wants(use) {

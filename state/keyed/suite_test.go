@@ -8,8 +8,17 @@ import (
 	"etl/state/statetest"
 )
 
-func TestMemory(t *testing.T) {
-	statetest.Run(t, statetest.Features{
+func TestMemory(t *testing.T) { statetest.Run(t, features()) }
+
+// TestMemoryLarge has values that have mappings of their own.
+func TestMemoryLarge(t *testing.T) {
+	f := features()
+	f.Large, f.Steps = true, 30
+	statetest.Run(t, f)
+}
+
+func features() statetest.Features {
+	return statetest.Features{
 		Name: "memory",
 		New: func(_ testing.TB, w *statetest.World) state.Backend {
 			p := keyed.Policy{Full: w.Full}
@@ -18,5 +27,5 @@ func TestMemory(t *testing.T) {
 			}
 			return keyed.NewMemory(keyed.MemoryConfig{Lineage: w.Lineage, MaxParallelism: w.MaxParallelism, Policy: p})
 		},
-	})
+	}
 }

@@ -251,6 +251,9 @@ func (t *table) follow(addr uint32, h *header) (uint32, *header) {
 func (t *table) change(addr uint32, h *header) {
 	if h.epoch <= t.sealed && h.epoch > t.lo && t.awaits(addr, h) {
 		t.copyOut(h)
+		if !t.scan {
+			t.frozen.set(h.pos, 0) // what lies at addr when its turn comes is another matter
+		}
 	}
 	if h.epoch <= t.captured {
 		t.unapplied += int64(t.size(addr, h))

@@ -14,6 +14,8 @@ import (
 // Lookup and the methods of Scratch are called by the task goroutine, Offer and
 // Base by the one that persists.
 type Tier interface {
+	// Sealed tells of every snapshot, at its barrier.
+	Sealed(id stream.CheckpointID)
 	// Wants reports, at a barrier, whether the snapshot should capture everything
 	// that the base does not have, because the cache needs room or the chain has
 	// grown long.

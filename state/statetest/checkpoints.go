@@ -57,6 +57,11 @@ func (m *model) persist(t *task) error {
 		m.w.Storage.mu.Unlock()
 	}
 	s, ctx, up := t.queue[0], m.ctx, m.uploader
+	for _, other := range m.tasks { // a backend may wait until all have sealed
+		if err := m.barrier(other); err != nil {
+			return err
+		}
+	}
 	done := make(chan persisted, 1)
 	t.running = done
 	go func() {

@@ -39,6 +39,9 @@ type Features struct {
 	Large bool
 	// Steps is the number of steps of a run of the model; default 60.
 	Steps int
+	// Expect is told what the backends of all runs of the model did together, and
+	// says what did not happen although it should have; it may be nil.
+	Expect func(total state.BackendStats) error
 }
 
 // World is what a backend of an attempt lives in.

@@ -56,7 +56,7 @@ type model struct {
 	value    uint64
 	pending  []*pending
 	retained []*published
-	restores int
+	total    state.BackendStats // of the attempts that are over
 }
 
 // task is one subtask with what its store must hold.
@@ -133,24 +133,24 @@ func (m *model) run() (err error) {
 
 func (m *model) step() error {
 	t := m.tasks[m.pick("task", len(m.tasks))]
-	switch s := m.pick("step", 44); {
-	case s < 14:
+	switch s := m.pick("step", 50); {
+	case s < 15:
 		return m.batch(t)
 	case s < 19:
 		return m.barrier(t)
-	case s < 25:
+	case s < 24:
 		return m.slice(t)
-	case s < 32:
+	case s < 29:
 		return m.persist(t)
-	case s < 35:
+	case s < 32:
 		return m.await(t)
-	case s < 37:
+	case s < 34:
 		return m.walkDirty(t)
-	case s < 38:
+	case s < 36:
 		return m.verifyElsewhere()
 	case s < 39:
 		return m.settle()
-	case s < 43:
+	case s < 48:
 		return m.round()
 	}
 	return m.crash()
@@ -187,7 +187,6 @@ func (m *model) start(from *published, parallelism int) error {
 		return fmt.Errorf("attempt %d: %w", m.w.Attempt, err)
 	}
 	m.tasks = stores
-	m.restores++
 	return nil
 }
 
@@ -233,6 +232,7 @@ func (m *model) stop() error {
 			s.snap.Release(false)
 		}
 	}
+	add(&m.total, m.backend.Stats())
 	err := closeAll(m.tasks, m.backend)
 	m.backend = nil
 	return err
@@ -265,4 +265,14 @@ func (m *model) crash() error {
 		p = len(m.tasks)
 	}
 	return m.start(from, p)
+}
+
+func add(total *state.BackendStats, s state.BackendStats) {
+	total.Materializations += s.Materializations
+	total.SegmentsReplayed += s.SegmentsReplayed
+	total.EntriesReplayed += s.EntriesReplayed
+	total.BasesReused += s.BasesReused
+	total.BasesDiscarded += s.BasesDiscarded
+	total.Spilled += s.Spilled
+	total.BaseReads += s.BaseReads
 }

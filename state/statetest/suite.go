@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"etl/state"
 )
 
 // Run runs the suite.
@@ -12,10 +14,18 @@ func Run(t *testing.T, f Features) {
 }
 
 func runModel(t *testing.T, f Features) {
+	var total state.BackendStats
 	rapid.Check(t, func(r *rapid.T) {
 		m := newModel(t, f, func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(r, label) })
 		if err := m.run(); err != nil {
 			r.Fatalf("%s: %v", f.Name, err)
 		}
+		add(&total, m.total)
 	})
+	t.Logf("%s: %+v", f.Name, total)
+	if f.Expect != nil && !t.Failed() {
+		if err := f.Expect(total); err != nil {
+			t.Error(err)
+		}
+	}
 }

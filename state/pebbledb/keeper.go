@@ -1,0 +1,243 @@
+package pebbledb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"etl/internal/fault"
+	"etl/state/keyed"
+	"etl/stream"
+)
+
+// goals are the materializations that are wanted and those that were made.
+// Everything is under Backend.mu.
+type goals struct {
+	// goal counts the ones wanted, done those made or given up. To reach a goal,
+	// every store of the base is captured once more.
+	goal, done int
+	made       []*materialized // the last two
+	uploading  bool
+	applying   bool
+	failed     error // of the last try; the next completed checkpoint tries again
+	// asked is the highest checkpoint whose base was asked for. A new base counts
+	// for later ones only, so that all chains of a checkpoint have the same.
+	asked stream.CheckpointID
+	// anew: chains must begin on a new base, because key groups have moved.
+	anew bool
+	// private are the copies for self-contained checkpoints, by checkpoint.
+	private     map[stream.CheckpointID]*materialized
+	privateErr  map[stream.CheckpointID]error
+	wantPrivate stream.CheckpointID
+	changed     chan struct{} // closed at every change
+}
+
+// changedLocked wakes all who wait.
+func (b *Backend) changedLocked() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// wait waits, without the lock, until something has changed.
+func (b *Backend) wait(ctx context.Context) error {
+	changed := b.changed
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.ctx.Done():
+		return context.Cause(b.ctx)
+	}
+}
+
+// considerGoal wants a materialization when chains have grown long.
+func (b *Backend) considerGoal() {
+	if b.goal > b.done || b.cfg.Policy.Full {
+		return
+	}
+	var bytes int64
+	count := 0
+	for _, t := range b.tiers {
+		if t.inBase || b.cfg.Policy.Base {
+			bytes += t.use.Segments
+			count = max(count, t.use.Count)
+		}
+	}
+	var size int64
+	if l := len(b.made); l > 0 {
+		size = b.made[l-1].size
+	}
+	if b.cfg.Policy.Long(size, bytes, count) {
+		b.goal++
+	}
+}
+
+// keep is the goroutine that alone writes to the base. It does one thing after
+// the other: apply what is complete, copy, materialize.
+func (b *Backend) keep() {
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.kick:
+		}
+		for b.ctx.Err() == nil && b.work() {
+		}
+	}
+}
+
+// work does the next thing, false when there is none.
+func (b *Backend) work() bool {
+	b.mu.Lock()
+	o, id := b.nextOffer(), b.wantPrivate
+	material := b.ready()
+	b.mu.Unlock()
+	switch {
+	case o != nil:
+		b.finish(o, b.apply(o))
+	case id != stream.NoCheckpoint:
+		b.copyPrivate(id)
+	case material:
+		b.beginMaterialize()
+	default:
+		return false
+	}
+	return true
+}
+
+// nextOffer takes a capture whose checkpoint, or a later one, is complete: its
+// segment is in the chain of that checkpoint.
+func (b *Backend) nextOffer() *offer {
+	i := slices.IndexFunc(b.offers, func(o *offer) bool { return o.capture.ID <= b.completed })
+	if i < 0 {
+		return nil
+	}
+	o := b.offers[i]
+	b.offers = slices.Delete(b.offers, i, i+1)
+	b.applying = true
+	return o
+}
+
+func (b *Backend) finish(o *offer, err error) {
+	o.capture.Done(err == nil)
+	if err != nil {
+		b.fail(stream.Errorf(stream.Restart, "state.apply", "apply changes to the local state base", b.cfg.Dir, "%w", err))
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.applying = false
+	o.tier.reached = max(o.tier.reached, o.goal)
+	b.changedLocked()
+}
+
+// ready reports whether the base holds what the wanted materialization needs.
+func (b *Backend) ready() bool {
+	if b.uploading || b.failed != nil || b.base == nil {
+		return false
+	}
+	if b.anew {
+		return true
+	}
+	if b.goal == b.done {
+		return false
+	}
+	for _, t := range b.tiers {
+		if (t.inBase || b.cfg.Policy.Base) && t.reached < b.goal {
+			return false
+		}
+	}
+	return true
+}
+
+// beginMaterialize takes the hard-link copy, and uploads it on another goroutine:
+// the base may go on meanwhile.
+func (b *Backend) beginMaterialize() {
+	m, files, err := b.link()
+	b.mu.Lock()
+	b.uploading = true
+	goal := b.goal
+	b.mu.Unlock()
+	b.kept.Go(func() {
+		if err == nil {
+			err = b.upload(m, files, false)
+		}
+		b.endMaterialize(m, goal, err)
+	})
+}
+
+func (b *Backend) endMaterialize(m *materialized, goal int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.uploading = false
+	if err != nil {
+		b.failed = err
+		b.changedLocked()
+		b.log().Warn("a base could not be materialized; the next checkpoint tries again", "error", err)
+		return
+	}
+	fault.Point("K12-base-uploaded")
+	b.counts.materializations.Add(1)
+	m.after = b.asked
+	if b.anew {
+		m.after = stream.NoCheckpoint
+	}
+	b.made = append(b.made, m)
+	b.made = b.made[max(0, len(b.made)-2):]
+	b.done, b.anew = goal, false
+	b.changedLocked()
+	b.wake()
+}
+
+// copyPrivate makes the base of one self-contained checkpoint.
+func (b *Backend) copyPrivate(id stream.CheckpointID) {
+	m, files, err := b.link()
+	if err == nil {
+		err = b.upload(m, files, true)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wantPrivate = stream.NoCheckpoint
+	b.private, b.privateErr = map[stream.CheckpointID]*materialized{}, map[stream.CheckpointID]error{}
+	if err != nil {
+		b.privateErr[id] = err
+	} else {
+		b.counts.materializations.Add(1)
+		b.private[id] = m
+	}
+	b.changedLocked()
+}
+
+// privateBase returns a copy of the base that belongs to checkpoint id alone. It
+// is made when all stores have sealed id: the captures in their segments begin
+// where the base stood then, or earlier.
+func (t *tier) privateBase(ctx context.Context, id stream.CheckpointID) (*keyed.Base, error) {
+	b := t.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		if err := b.privateErr[id]; err != nil {
+			return nil, fmt.Errorf("copy of the base: %w", err)
+		}
+		if m := b.private[id]; m != nil {
+			to, ok := m.marks[t.id]
+			if !ok {
+				return nil, nil
+			}
+			return m.of(t.id, to), nil
+		}
+		if b.base == nil || !t.inBase {
+			return nil, nil
+		}
+		if !slices.ContainsFunc(b.tiers, func(o *tier) bool { return o.sealed < id }) {
+			b.wantPrivate = id
+			b.wake()
+		}
+		if err := b.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
