@@ -20,11 +20,14 @@ import (
 	"etl/checkpoint/memstore"
 	"etl/internal/kafkaconn"
 	"etl/internal/kafkatest"
+	"etl/internal/testservice"
 	"etl/sink"
 	"etl/stream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(m)) }
+var oldBroker testservice.Shared[*kafkatest.Server]
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(oldBroker.Runner(m))) }
 
 // eachBroker runs a test on everything that behaves differently.
 func eachBroker(t *testing.T, f func(t *testing.T, j *job)) {
@@ -32,6 +35,17 @@ func eachBroker(t *testing.T, f func(t *testing.T, j *job)) {
 	t.Run("kfake-tv1", func(t *testing.T) { f(t, fakeJob(t, kfake.MaxVersions(kversion.V3_9_0()))) })
 	t.Run("kafka", func(t *testing.T) {
 		b := kafkatest.Shared(t)
+		f(t, newJob(t, b.Seeds(), b.Topic(t, 3)))
+	})
+	t.Run("kafka-tv1", func(t *testing.T) {
+		kafkatest.Shared(t) // skips when there is no broker to be had
+		s, err := oldBroker.Get(t, func(ctx context.Context) (*kafkatest.Server, error) {
+			return kafkatest.Run(ctx, kafkatest.Config{TransactionVersion: 1})
+		})
+		if err != nil {
+			testservice.Skip(t, kafkatest.Tier, "%v", err)
+		}
+		b := &kafkatest.Broker{Server: s}
 		f(t, newJob(t, b.Seeds(), b.Topic(t, 3)))
 	})
 }

@@ -1,0 +1,82 @@
+package kafka
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"etl/internal/fault"
+	"etl/internal/kafkatest"
+	"etl/stream"
+)
+
+// A broker is killed while a writer is at work: with rows in flight, with everything
+// acknowledged, before and after the marker. The writer goes on, or its attempt ends and
+// the next one does; every row is seen once. ETL_HEAL_TRIES asks for more kills.
+func TestBrokerKilledUnderTheWriter(t *testing.T) {
+	kills := 2
+	if n, err := strconv.Atoi(os.Getenv("ETL_HEAL_TRIES")); err == nil {
+		kills = n
+	}
+	b := kafkatest.Start(t, kafkatest.Config{})
+	j := newJob(t, b.Seeds(), b.Topic(t, 3))
+	j.cfg.TransactionTimeout = 10 * time.Minute
+	j.start()
+	j.write(20)
+	j.checkpoint()
+	points := []string{"kafka.flush.before", "kafka.marker.added", "kafka.flush.after", "kafka.begin", "kafka.marker.after", "kafka.prepared"}
+	restarts := 0
+	for kill := range kills {
+		if err := j.underFire(b, points[kill%len(points)]); err != nil {
+			if c := stream.ClassOf(err); c != stream.Restart && c != stream.Retry {
+				t.Fatalf("%v (%v)", err, c)
+			}
+			t.Logf("attempt ended: %v", err)
+			restarts++
+			j.crash()
+			j.start()
+		}
+		j.write(10)
+		j.checkpoint()
+		j.wantExactly(j.at)
+	}
+	t.Logf("%d kills, %d new attempts", kills, restarts)
+}
+
+// underFire takes a checkpoint and has the broker killed at a point of it.
+func (j *job) underFire(b *kafkatest.Broker, point string) error {
+	j.t.Helper()
+	shot, done := false, make(chan error, 2)
+	fault.Watch(func(name string) {
+		if name == point && !shot {
+			shot = true
+			ctx := context.WithoutCancel(j.t.Context())
+			done <- b.Server.Kill(ctx)
+			go func() { done <- b.Server.Restart(ctx) }()
+		}
+	})
+	err := j.step()
+	fault.Watch(nil)
+	if !shot {
+		j.t.Fatalf("%s was not passed", point)
+	}
+	for range 2 {
+		j.must(<-done)
+	}
+	return err
+}
+
+func (j *job) step() error {
+	if err := j.tryWrite(500); err != nil {
+		return err
+	}
+	id, ps := j.prepare()
+	if err := j.tryFinish(ps); err != nil {
+		return err
+	}
+	j.publish(id)
+	j.resolve(id, true)
+	return nil
+}
