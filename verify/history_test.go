@@ -22,7 +22,7 @@ type world struct {
 
 const inTopic, outTopic = "in", "out"
 
-func (w *world) judge(t *testing.T) *Result {
+func (w *world) judge(t testing.TB) *Result {
 	t.Helper()
 	w.opts.withDefaults()
 	c, err := newRecounting(&w.spec, &w.opts)

@@ -1,7 +1,5 @@
 package verify
 
-import "encoding/binary"
-
 // Verdict is what a search for an order found out.
 type Verdict uint8
 
@@ -17,15 +15,17 @@ const (
 // that no interleaving reaches, or len(out) when only the end does not fit. limit is
 // the number of ways followed at the same time.
 func Interleaved(out []uint64, ins [][]uint64, limit int) (v Verdict, at int) {
-	front := [][]int32{make([]int32, len(ins))}
+	l := words(ins)
+	front := starts(l, len(ins))
 	seen := map[string]bool{}
 	for i, want := range out {
-		var next [][]int32
+		var next []spot
 		clear(seen)
-		for _, pos := range front {
+		for n := range front {
+			p := &front[n]
 			for s, in := range ins {
-				if int(pos[s]) < len(in) && in[pos[s]] == want {
-					next = addPosition(next, seen, pos, s, len(front) > 1)
+				if p.may(l, s) && in[p.pos[s]] == want {
+					next = addSpots(next, seen, l, p.take(l, s))
 				}
 			}
 		}
@@ -38,32 +38,27 @@ func Interleaved(out []uint64, ins [][]uint64, limit int) (v Verdict, at int) {
 		front = next
 	}
 	for s, in := range ins {
-		if int(front[0][s]) < len(in) { // all of front have gone the same number of steps
+		if int(front[0].pos[s]) < len(in) { // all of front have gone the same number of steps
 			return Refuted, len(out)
 		}
 	}
 	return Explained, 0
 }
 
-// addPosition adds pos with one step in stream s, unless it is there already; when
-// only one way is followed it cannot be.
-func addPosition(list [][]int32, seen map[string]bool, pos []int32, s int, many bool) [][]int32 {
-	p := append([]int32(nil), pos...)
-	p[s]++
-	if many {
-		k := positionKey(p)
-		if seen[k] {
-			return list
+// addSpots adds places that are not there yet.
+func addSpots(list []spot, seen map[string]bool, l lanes, more []spot) []spot {
+	for i := range more {
+		k := string(more[i].appendKey(l, nil))
+		if !seen[k] {
+			seen[k] = true
+			list = append(list, more[i])
 		}
-		seen[k] = true
 	}
-	return append(list, p)
+	return list
 }
 
-func positionKey(pos []int32) string {
-	b := make([]byte, 0, 3*len(pos))
-	for _, n := range pos {
-		b = binary.AppendUvarint(b, uint64(n))
-	}
-	return string(b)
-}
+// words are streams of numbers.
+type words [][]uint64
+
+func (w words) length(s int) int         { return len(w[s]) }
+func (w words) same(s, i, t, j int) bool { return w[s][i] == w[t][j] }

@@ -27,7 +27,6 @@ type keyedCheck struct {
 type openKey struct {
 	id      int32
 	ends    []*way
-	merged  bool
 	covered int64
 }
 
@@ -57,7 +56,6 @@ func (c *keyedCheck) key(id int32) {
 	}
 	c.tried[ident] = true
 	h := c.history(id, ident)
-	merged := h.merged()
 	if !c.k.feed.ordered {
 		c.onlyEnd(h)
 		return
@@ -70,7 +68,7 @@ func (c *keyedCheck) key(id int32) {
 	for _, f := range v.findings {
 		c.report(f.kind, f.row, f.n, h.group, f.why)
 	}
-	c.reached(h, v, id, merged)
+	c.reached(h, v, id)
 }
 
 func (c *keyedCheck) report(k Kind, r *row, n int64, group, why string) {
@@ -97,6 +95,7 @@ func (c *keyedCheck) history(id int32, ident string) *history {
 		h.total = len(rows)
 		h.outs = runs(rows, func(x, y *row) bool { return x.partition == y.partition })
 	}
+	h.placed = c.k.placed
 	h.budget = searchStart + searchBudget*(len(all)+h.total)
 	return h
 }
@@ -112,43 +111,50 @@ func runs[T any](list []T, same func(x, y *T) bool) (out [][]T) {
 	return out
 }
 
-// reached notes how far each stream has had an effect, and what is left over.
-func (c *keyedCheck) reached(h *history, v keyVerdict, id int32, merged bool) {
+// reached notes how far each stream has had an effect at least, and what is left over.
+func (c *keyedCheck) reached(h *history, v keyVerdict, id int32) {
 	left := false
-	for _, w := range v.ends {
-		for s, in := range h.ins {
-			left = left || int(w.pos[s]) < len(in)
-		}
-	}
-	mixed := merged && len(h.ins) == 1 && h.ins[0][0].stream != h.ins[0][len(h.ins[0])-1].stream
 	for s, in := range h.ins {
-		at := int32(len(in))
+		at := len(in)
 		for _, w := range v.ends {
-			at = min(at, w.pos[s])
+			at = min(at, h.least(w, s))
 		}
-		if mixed && left {
-			break // which of them were processed is not known
-		}
-		for i := range in[:at] {
-			c.reach.extend(in[i].stream, in[i].offset)
+		left = left || at < len(in)
+		if at > 0 {
+			c.reach.extend(in[at-1].stream, in[at-1].offset)
 		}
 	}
 	if left {
-		c.open = append(c.open, openKey{id: id, ends: v.ends, merged: mixed, covered: v.covered})
+		c.open = append(c.open, openKey{id: id, ends: v.ends, covered: v.covered})
 	}
+}
+
+// least returns how far a stream is used up on a way at least: the equal inputs before
+// its place may have come from other streams, as far as those have such inputs left.
+func (h *history) least(w *way, s int) int {
+	at := int(w.pos[s])
+	if at == 0 {
+		return 0
+	}
+	back, _ := w.around(h, s, s, at-1)
+	others := 0
+	for t := range h.ins {
+		if t != s {
+			_, ahead := w.around(h, t, s, at-1)
+			others += ahead
+		}
+	}
+	return at - min(back, others)
 }
 
 // lacking tells missing updates from those that are behind: of all ways to explain
 // the rows, the one with the fewest missing counts.
 func (c *keyedCheck) lacking(p openKey) {
 	h := c.history(p.id, c.k.ident(c.a.keyed[p.id].group))
-	if p.merged {
-		h.merged()
-	}
 	var missing, behind int64
 	var place input
 	for n, w := range p.ends {
-		m, b, at := c.left(h, w, p.merged)
+		m, b, at := c.left(h, w)
 		if n == 0 || m < missing {
 			missing, behind, place = m, b, at
 		}
@@ -167,51 +173,70 @@ func (c *keyedCheck) lacking(p openKey) {
 	c.r.found(&c.t.res, behind, f)
 }
 
-// left counts the inputs that are left over on a way: those at or before a place
-// that is known to have been processed are missing.
-func (c *keyedCheck) left(h *history, w *way, merged bool) (missing, behind int64, place input) {
+// left counts the inputs that are left over on a way. Those at or before a place that
+// is known to have been processed are missing, unless equal inputs of other streams
+// may stand for them.
+func (c *keyedCheck) left(h *history, w *way) (missing, behind int64, place input) {
 	for s, in := range h.ins {
-		rest := in[w.pos[s]:]
-		from := rest
-		if merged {
-			from = in
-		}
-		late := int64(0)
-		for i := range from {
-			if from[i].offset > c.reach[from[i].stream] && !c.beyond(from[i]) {
-				late++
-				place = from[i]
+		for i := range in[w.pos[s]:] {
+			rest := &in[int(w.pos[s])+i]
+			switch {
+			case c.beyond(rest):
+			case rest.offset <= c.reach[rest.stream]:
+				missing++
+				place = *rest
+			default:
+				behind++
+				if missing == 0 {
+					place = *rest
+				}
 			}
 		}
-		n := int64(len(rest)) - c.beyondIn(rest)
-		b := min(n, late)
-		behind += b
-		missing += n - b
-		if n > b {
-			place = rest[0]
-		}
+	}
+	if spare := min(missing, c.spare(h, w)); spare > 0 {
+		missing, behind = missing-spare, behind+spare
 	}
 	return missing, behind, place
 }
 
+// spare returns how many of the inputs that are missing on a way may have been
+// processed instead of equal ones of other streams that nobody knows to be processed.
+func (c *keyedCheck) spare(h *history, w *way) (n int64) {
+	for s, in := range h.ins {
+		at := int(w.pos[s])
+		if at == len(in) || in[at].offset > c.reach[in[at].stream] {
+			continue
+		}
+		var need, have int64
+		_, ahead := w.around(h, s, s, at)
+		for i := range in[at : at+ahead] {
+			if in[at+i].offset <= c.reach[in[at+i].stream] {
+				need++
+			}
+		}
+		for t := range h.ins {
+			if t == s {
+				continue
+			}
+			back, _ := w.around(h, t, s, at)
+			from := int(w.pos[t]) - back
+			for i := range back {
+				if e := &h.ins[t][from+i]; e.offset > c.reach[e.stream] {
+					have++
+				}
+			}
+		}
+		n += min(need, have)
+	}
+	return n
+}
+
 // beyond reports whether an input lies behind the end that was asked for: then its
 // row may be there or not.
-func (c *keyedCheck) beyond(in input) bool {
+func (c *keyedCheck) beyond(in *input) bool {
 	at := c.a.seen.list[in.stream]
 	end, ok := c.o.Until.at(at.topic, at.partition)
 	return ok && in.offset >= end
-}
-
-func (c *keyedCheck) beyondIn(list []input) (n int64) {
-	if c.o.Until == nil {
-		return 0
-	}
-	for i := range list {
-		if c.beyond(list[i]) {
-			n++
-		}
-	}
-	return n
 }
 
 // strangers are rows of keys that no record has.

@@ -28,6 +28,7 @@ type mender struct {
 	*history
 	v       keyVerdict
 	seen    map[uint64]bool  // rows that were explained, without their time
+	noted   []int32          // how far they are in seen, by partition
 	skipped map[uint64]int64 // updates whose row was not found so far
 	altered int64            // rows that explain nothing and stand for one that is not there
 }
@@ -44,7 +45,7 @@ const (
 // judge explains the rows of a key.
 func (h *history) judge() keyVerdict {
 	m := &mender{history: h, seen: map[uint64]bool{}, skipped: map[uint64]int64{}}
-	front := []*way{h.start()}
+	front := h.start()
 	for n := 0; ; n++ {
 		o := h.follow(front)
 		if o.gaveUp || n > mendMost {
@@ -62,9 +63,12 @@ func (h *history) judge() keyVerdict {
 
 // note remembers what was explained up to w.
 func (m *mender) note(w *way) {
+	if m.noted == nil {
+		m.noted = make([]int32, len(m.outs))
+	}
 	for q, out := range m.outs {
-		for i := range out[:w.outPos[q]] {
-			m.seen[out[i].hash] = true
+		for ; m.noted[q] < w.outPos[q]; m.noted[q]++ {
+			m.seen[out[m.noted[q]].hash] = true
 		}
 	}
 }
@@ -166,43 +170,41 @@ func (m *mender) skip(ways []*way) []*way {
 		var next, hit []*way
 		for _, w := range front {
 			for s := range m.ins {
-				v, rows := m.step(w, s)
-				if v == nil {
-					continue
+				ways, rows := m.step(w, s)
+				for _, v := range ways {
+					if v.skipped != nil && len(rows) > 0 {
+						hit = append(hit, m.matches(v, rows, m.head(w, s))...)
+					}
+					for _, hash := range rows {
+						v.skipped = &skip{hash, v.skipped}
+					}
+					next = append(next, v)
 				}
-				if v.skipped != nil && len(rows) > 0 {
-					hit = append(hit, m.matches(v, rows, m.head(w, s))...)
-				}
-				for _, hash := range rows {
-					v.skipped = &skip{hash, v.skipped}
-				}
-				next = append(next, v)
 			}
 		}
 		if len(hit) > 0 {
 			m.without(hit[0])
-			return unique(hit)
+			return m.unique(hit)
 		}
-		if front = unique(next); len(front) == 0 || len(front) > skipWidth {
+		if front = m.unique(next); len(front) == 0 || len(front) > skipWidth {
 			return nil
 		}
 	}
 	return nil
 }
 
-// step returns w behind the next input of a stream, and the rows that it gives.
-func (m *mender) step(w *way, s int) (*way, []uint64) {
-	in := m.head(w, s)
-	if in == nil {
+// step returns the ways behind the next input of a stream, and the rows that it gives.
+func (m *mender) step(w *way, s int) (ways []*way, rows []uint64) {
+	if !w.may(m, s) {
 		return nil, nil
 	}
+	in := m.head(w, s)
 	if m.try(w, in) == rejected {
-		return w.after(s, nil), nil
+		return m.after(w, s, nil), nil
 	}
-	v := w.after(s, m.scratch)
-	rows := slices.Clone(m.rows(v.state, in))
-	m.settle(v)
-	return v, rows
+	state := slices.Clone(m.scratch)
+	rows = slices.Clone(m.rows(state, in))
+	return m.settled(m.after(w, s, state)), rows
 }
 
 // without counts the updates that were skipped on a way, and those that altered rows

@@ -133,6 +133,19 @@ func emitted(n *node) []string {
 	return slices.Clone(n.names)
 }
 
+// seesPlace reports whether an expression on the way may see where a record came from.
+func (f *feed) seesPlace() bool {
+	for _, n := range append(slices.Clone(f.chain), f.to) {
+		for _, p := range append(slices.Clone(n.programs), n.where, n.each) {
+			if p != nil && strings.Contains(p.Source(), "meta") {
+				return true
+			}
+		}
+	}
+	s := f.to.sink
+	return s != nil && (s.key != nil && strings.Contains(s.key.Source(), "meta") || s.value != nil && strings.Contains(s.value.Source(), "meta"))
+}
+
 // follow updates shape and carried fields for a component that the records pass.
 func (f *feed) follow(n *node) {
 	if n.typ == "filter" {

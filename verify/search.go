@@ -26,8 +26,7 @@ func (h *history) follow(front []*way) (o outcome) {
 			return o
 		}
 		var next []*way
-		for _, w := range front {
-			h.settle(w)
+		for _, w := range h.settled(front) {
 			if w.used > best {
 				best, o.furthest = w.used, nil
 			}
@@ -43,22 +42,27 @@ func (h *history) follow(front []*way) (o outcome) {
 			}
 			next = append(next, h.steps(w)...)
 		}
-		front = unique(next)
+		front = h.unique(next)
 	}
 	return o
 }
 
+// settled takes what changes nothing on all ways.
+func (h *history) settled(front []*way) (out []*way) {
+	for _, w := range front {
+		out = append(out, h.settle(w)...)
+	}
+	return out
+}
+
 // unique drops ways that have come to the same point.
-func unique(ways []*way) []*way {
+func (h *history) unique(ways []*way) []*way {
 	if len(ways) < 2 {
 		return ways
 	}
 	seen := map[string]bool{}
 	return slices.DeleteFunc(ways, func(w *way) bool {
-		k := w.key()
-		if w.dirty {
-			k += "d"
-		}
+		k := h.key(w)
 		was := seen[k]
 		seen[k] = true
 		return was
@@ -72,33 +76,36 @@ func (h *history) steps(w *way) []*way {
 	}
 	var next []*way
 	for s := range h.ins {
-		in := h.head(w, s)
-		if in == nil {
+		if !w.may(h, s) {
 			continue
 		}
+		in := h.head(w, s)
 		if h.try(w, in) == rejected {
-			next = append(next, w.after(s, nil))
+			next = append(next, h.after(w, s, nil)...)
 			continue
 		}
 		if !h.timeFits(w, in) {
 			continue
 		}
-		v := w.after(s, h.scratch)
-		next = append(next, h.matches(v, h.rows(v.state, in), in)...)
+		rows := slices.Clone(h.rows(h.scratch, in))
+		for _, v := range h.after(w, s, h.scratch) {
+			next = append(next, h.matches(v, rows, in)...)
+		}
 	}
 	return next
 }
 
 // after returns w behind the next input of a stream; state is nil when that is
 // rejected.
-func (w *way) after(s int, state []cell) *way {
-	v := w.clone()
-	v.pos[s]++
-	if state != nil {
-		copy(v.state, state)
-		v.known, v.dirty = true, true
+func (h *history) after(w *way, s int, state []cell) []*way {
+	ways := w.at(w.take(h, s))
+	for _, v := range ways {
+		if state != nil {
+			copy(v.state, state)
+			v.known, v.dirty = true, true
+		}
 	}
-	return v
+	return ways
 }
 
 // checkpointSteps: a changed key can be written now, and if its row is there it was:
@@ -117,12 +124,13 @@ func (h *history) checkpointSteps(w *way) []*way {
 	}
 	var next []*way
 	for s := range h.ins {
-		if in := h.head(w, s); in != nil {
-			if h.try(w, in) == rejected {
-				next = append(next, w.after(s, nil))
-			} else {
-				next = append(next, w.after(s, h.scratch))
-			}
+		if !w.may(h, s) {
+			continue
+		}
+		if h.try(w, h.head(w, s)) == rejected {
+			next = append(next, h.after(w, s, nil)...)
+		} else {
+			next = append(next, h.after(w, s, h.scratch)...)
 		}
 	}
 	return next
@@ -139,7 +147,9 @@ func (h *history) end(w *way) {
 				moved = true
 			}
 		}
-		h.settle(w)
+		if next := h.settle(w); moved {
+			*w = *next[0]
+		}
 	}
 }
 
@@ -158,25 +168,5 @@ func (h *history) silent(w *way, in *input) bool {
 	}
 	copy(w.state, state)
 	w.known = true
-	return true
-}
-
-// merged makes one stream of all when every input contributes the same and no time
-// tells them apart: then their order does not matter.
-func (h *history) merged() bool {
-	if len(h.ins) < 2 || h.timed && h.a.onChange {
-		return len(h.ins) == 1
-	}
-	first := h.ins[0][0].contribution
-	var all []input
-	for _, in := range h.ins {
-		for i := range in {
-			if in[i].contribution != first {
-				return false
-			}
-		}
-		all = append(all, in...)
-	}
-	h.ins = [][]input{all}
 	return true
 }

@@ -62,9 +62,11 @@ type keyedRows struct {
 	// byKey: the key is read off the row's key, in text; else off fields of the
 	// value, in canonical form.
 	byKey bool
-	ids   map[string]int32
-	last  []int32
-	count []int32
+	// placed: expressions behind the aggregate see where the last input came from.
+	placed bool
+	ids    map[string]int32
+	last   []int32
+	count  []int32
 	// running checks a plain count, for an aggregate whose inputs are not known.
 	running *RunningCounts
 	counted string // the field that holds the count
@@ -81,6 +83,7 @@ func (t *target) prepare(r *Result) {
 			continue
 		}
 		k := &keyedRows{feed: f, agg: f.from.agg, ids: map[string]int32{}}
+		k.placed = f.seesPlace()
 		t.keyed = append(t.keyed, k)
 		if why := k.locate(); why != "" {
 			t.opaque = why

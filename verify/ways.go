@@ -1,6 +1,9 @@
 package verify
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // input is a record as an aggregate sees it.
 type input struct {
@@ -30,6 +33,7 @@ type history struct {
 	total   int // rows
 	streams *streams
 	timed   bool // rows carry the time of their input
+	placed  bool // rows depend on the place of their input
 	budget  int  // ways that may still be followed
 
 	scratch []cell
@@ -39,12 +43,13 @@ type history struct {
 
 // way is one order of the inputs up to some point.
 type way struct {
-	pos, outPos []int32
-	used        int // rows
-	state       []cell
-	known       bool // an input of the key was accepted
-	dirty       bool // changed since it was last written
-	skipped     *skip
+	spot
+	outPos  []int32
+	used    int // rows
+	state   []cell
+	known   bool // an input of the key was accepted
+	dirty   bool // changed since it was last written
+	skipped *skip
 }
 
 // skip is an update of which no row was found on a way.
@@ -53,17 +58,38 @@ type skip struct {
 	next *skip
 }
 
-func (h *history) start() *way {
-	return &way{pos: make([]int32, len(h.ins)), outPos: make([]int32, len(h.outs)), state: make([]cell, len(h.a.items))}
+func (h *history) start() (out []*way) {
+	for _, p := range starts(h, len(h.ins)) {
+		out = append(out, &way{spot: p, outPos: make([]int32, len(h.outs)), state: make([]cell, len(h.a.items))})
+	}
+	return out
 }
 
 func (w *way) clone() *way {
 	c := *w
-	c.pos, c.outPos, c.state = slices.Clone(w.pos), slices.Clone(w.outPos), slices.Clone(w.state)
+	c.spot, c.outPos, c.state = w.spot.clone(), slices.Clone(w.outPos), slices.Clone(w.state)
 	return &c
 }
 
-func (w *way) key() string { return positionKey(w.pos) + positionKey(w.outPos) }
+// key is the same for ways that have come to the same point.
+func (h *history) key(w *way) string {
+	b := w.appendKey(h, nil)
+	for _, n := range w.outPos {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if w.dirty {
+		b = append(b, 1)
+	}
+	return string(b)
+}
+
+// length and same make the inputs the lanes of a spot.
+func (h *history) length(s int) int { return len(h.ins[s]) }
+
+func (h *history) same(s, i, t, j int) bool {
+	x, y := &h.ins[s][i], &h.ins[t][j]
+	return x.contribution == y.contribution && (!h.timed || x.ts == y.ts) && !h.placed
+}
 
 // head returns the next input of a stream on the way, nil at its end.
 func (h *history) head(w *way, s int) *input {
@@ -96,17 +122,40 @@ func (h *history) try(w *way, in *input) effect {
 }
 
 // settle takes the inputs that change nothing: to take them at once closes no other
-// way.
-func (h *history) settle(w *way) {
+// way. What is left may begin in several orders.
+func (h *history) settle(w *way) []*way {
+	var moved []int
 	for again := true; again; {
 		again = false
 		for s := range h.ins {
 			for in := h.head(w, s); in != nil && h.try(w, in) == nothing; in = h.head(w, s) {
 				w.pos[s]++
 				again = true
+				if !slices.Contains(moved, s) {
+					moved = append(moved, s)
+				}
 			}
 		}
 	}
+	ways := []*way{w}
+	for _, s := range moved {
+		var next []*way
+		for _, v := range ways {
+			next = append(next, v.at(v.arrive(h, s))...)
+		}
+		ways = next
+	}
+	return ways
+}
+
+// at returns copies of w at other places.
+func (w *way) at(places []spot) (out []*way) {
+	for _, p := range places {
+		v := w.clone()
+		v.spot = p
+		out = append(out, v)
+	}
+	return out
 }
 
 // rows returns what a state is written as, without the time: one row for each record

@@ -1,0 +1,74 @@
+package demo
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// worker builds the program a user runs.
+func worker(t *testing.T) Executable {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and kills the real worker")
+	}
+	path := filepath.Join(t.TempDir(), "etl")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "etl/cmd/etl").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build the worker: %v\n%s", err, out)
+	}
+	return Executable(path)
+}
+
+// tempIsOurs makes the folder for temporary files one that the test can look into.
+func tempIsOurs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind in the temporary folder: %v %v", left, err)
+	}
+}
+
+func TestExactlyOnce(t *testing.T) {
+	w := worker(t)
+	dir := tempIsOurs(t)
+	var out bytes.Buffer
+	r, err := Run(t.Context(), Options{Out: &out, Start: w})
+	t.Log("\n" + out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK || r.Missing != 0 || r.Duplicated != 0 || len(r.Kills) != 5 {
+		t.Errorf("%+v", r)
+	}
+	nothingLeft(t, dir)
+}
+
+func TestAtLeastOnce(t *testing.T) {
+	w := worker(t)
+	dir := tempIsOurs(t)
+	var out bytes.Buffer
+	r, err := Run(t.Context(), Options{Out: &out, Start: w, AtLeastOnce: true, Kills: 2, Records: 10000, Seed: 3})
+	t.Log("\n" + out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK || r.Missing != 0 || r.Duplicated == 0 || !strings.Contains(out.String(), "what at-least-once means") {
+		t.Errorf("%+v", r)
+	}
+	nothingLeft(t, dir)
+}
