@@ -33,6 +33,9 @@ type Attempt struct {
 type AttemptOptions struct {
 	World  stream.World
 	Holder Holder
+	// Check sees the log that the attempt entry would follow, and may refuse; nil
+	// for no check. What it saw is what the entry follows: nobody can come between.
+	Check func(*History) error
 }
 
 // OpenAttempt takes the job over (V2): it appends an attempt entry with the next
@@ -47,6 +50,11 @@ func OpenAttempt(ctx context.Context, st Storage, o AttemptOptions) (*Attempt, e
 		h, err := ReadHistory(ctx, st)
 		if err != nil {
 			return nil, err
+		}
+		if o.Check != nil {
+			if err := o.Check(h); err != nil {
+				return nil, err
+			}
 		}
 		e, err := a.claim(h, o.Holder)
 		if err != nil {
@@ -172,7 +180,7 @@ func (a *Attempt) Superseded(ctx context.Context) error {
 	for wait := 10 * time.Millisecond; wait < time.Second; wait *= 2 {
 		h, err := ReadHistory(ctx, a.st)
 		if err == nil {
-			if e := h.Successor(a.number, Holder{}); e != nil {
+			if e := h.Successor(a.number, nil); e != nil {
 				return a.fencedBy(e)
 			}
 			return nil
@@ -185,12 +193,11 @@ func (a *Attempt) Superseded(ctx context.Context) error {
 }
 
 // Successor returns the entry of the newest attempt above number that another
-// process than me opened, nil when there is none. A zero me is nobody.
-func (h *History) Successor(number stream.Attempt, me Holder) *Entry {
+// process opened than those that are mine, nil when there is none; mine may be nil.
+func (h *History) Successor(number stream.Attempt, mine func(Holder) bool) *Entry {
 	all := h.Attempts()
 	for i := len(all) - 1; i >= 0 && all[i].Attempt > number; i-- {
-		mine := me != Holder{} && all[i].Holder != nil && all[i].Holder.Host == me.Host && all[i].Holder.PID == me.PID
-		if !mine {
+		if mine == nil || all[i].Holder == nil || !mine(*all[i].Holder) {
 			return &all[i]
 		}
 	}

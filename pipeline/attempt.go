@@ -90,14 +90,20 @@ func (a *attempt) blame(ctx context.Context, err error) error {
 	return err
 }
 
-// overtaken refuses another attempt of this process after that of another one: only
-// a person decides to take a job over (PROTOCOL 2).
+// overtaken refuses another attempt of this process after that of another one which
+// came later: only a person decides to take a job over (PROTOCOL 2).
 func (a *attempt) overtaken(h *checkpoint.History) error {
-	last := a.job.Status().Attempt
-	if last == 0 {
+	j := a.job
+	if !j.looked {
+		j.looked = true
+		for _, e := range h.Attempts() {
+			j.followed = e.Attempt
+		}
 		return nil
 	}
-	if e := h.Successor(last, a.o.Holder); e != nil {
+	me := a.o.Holder
+	last := max(j.followed, j.Status().Attempt)
+	if e := h.Successor(last, func(h checkpoint.Holder) bool { return h.Host == me.Host && h.PID == me.PID }); e != nil {
 		return checkpoint.TakenOver(last, e)
 	}
 	return nil
@@ -111,9 +117,6 @@ func (a *attempt) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.overtaken(h); err != nil {
-		return err
-	}
 	if m := h.Newest(); m != nil && !a.o.Restore.Empty {
 		if from := h.Find(a.o.Restore.From); from != nil {
 			m = from
@@ -123,7 +126,7 @@ func (a *attempt) begin(ctx context.Context) error {
 		}
 	}
 	a.did("V1")
-	if a.log, err = checkpoint.OpenAttempt(ctx, a.o.Storage, checkpoint.AttemptOptions{World: a.o.World, Holder: a.o.Holder}); err != nil {
+	if a.log, err = checkpoint.OpenAttempt(ctx, a.o.Storage, checkpoint.AttemptOptions{World: a.o.World, Holder: a.o.Holder, Check: a.overtaken}); err != nil {
 		return err
 	}
 	a.job.opened(a.log)

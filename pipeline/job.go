@@ -27,6 +27,11 @@ type Job struct {
 	layout *layout
 	o      Options
 
+	// Of the goroutine of Run: whether the log was looked at, and the newest attempt
+	// that was there when it was.
+	looked   bool
+	followed stream.Attempt
+
 	stopping, cancelled atomic.Bool
 	cancel              context.CancelCauseFunc
 

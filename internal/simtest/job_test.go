@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,7 +29,7 @@ func (s *sim) newBackend(p *process, e pipeline.BackendEnv) (state.Backend, erro
 	var b state.Backend
 	var err error
 	if p.base == nil {
-		b = keyed.NewMemory(keyed.MemoryConfig{Lineage: e.Lineage, MaxParallelism: e.MaxParallelism})
+		b = keyed.NewMemory(keyed.MemoryConfig{Lineage: e.Lineage, MaxParallelism: e.MaxParallelism, Policy: s.plan.chains})
 	} else {
 		b, err = p.base.backend(p, e)
 	}
@@ -88,13 +87,12 @@ func (s *sim) listener(p *process) *stream.Listener {
 
 // baseDisk is the disk of the local state base of a process.
 type baseDisk struct {
-	mu sync.Mutex
 	fs *vfs.MemFS
 }
 
 // newBaseDisk returns an empty disk, nil for jobs whose state is in memory only.
 func newBaseDisk(wanted bool) *baseDisk {
-	if !wanted || !pebbleReady {
+	if !wanted {
 		return nil
 	}
 	return &baseDisk{fs: vfs.NewCrashableMem()}

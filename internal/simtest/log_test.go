@@ -18,6 +18,9 @@ type (
 		Metadata  *logCheckpoint    `json:"metadata"`
 		Confirmed map[string]string `json:"confirmed"`
 		Abandoned string            `json:"abandoned"`
+		Holder    *struct {
+			Host string `json:"host"`
+		} `json:"holder"`
 	}
 	logCheckpoint struct {
 		ID               string            `json:"id"`

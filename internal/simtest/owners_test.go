@@ -2,8 +2,7 @@ package simtest
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +18,12 @@ type owner struct {
 	p      *process
 	j      *pipeline.Job
 	result chan error
+	over   chan struct{} // closed when it need not wait any more
+	opened bool          // it had an attempt when the next one started
 }
 
 // succession starts a process while the one before works, or is stopped in the
-// middle of something, again and again. The last one is left alone and must
+// middle of something, again and again. Whoever opened the newest attempt has to
 // finish; the others must find out that they are fenced, whenever they go on.
 func (s *sim) succession() {
 	fault.Watch(func(name string) { s.cov.add("point/" + name) })
@@ -31,37 +32,37 @@ func (s *sim) succession() {
 	defer s.setFaults("")
 	count := 2 + s.r.IntN(3)
 	var owners []*owner
-	over := make(chan struct{})
-	var thawing sync.WaitGroup
 	for i := range count {
 		o := s.takeOver(i > 0)
 		if o == nil {
 			return
 		}
 		owners = append(owners, o)
-		if i == count-1 {
-			break
+		if i < count-1 {
+			s.stopSomewhere(o)
+			o.opened = o.j.Status().Attempt > 0
+			later := time.Duration(s.r.IntN(8000)) * time.Millisecond
+			s.background.Go(func() { o.thawLater(later) })
 		}
-		s.stopSomewhere(o)
-		thaw := time.Duration(s.r.IntN(8000)) * time.Millisecond
-		thawing.Go(func() {
-			select {
-			case <-over:
-			case <-time.After(thaw):
-			}
-			o.p.thaw()
-		})
 	}
-	s.finish(owners[count-1])
-	close(over)
-	thawing.Wait()
-	s.old(owners[:count-1])
+	s.setFaults("")
+	s.gremlin.calm()
+	s.finish(owners)
+	s.checkSuccession(owners)
 	pause(transactionTimeout + time.Minute) // nobody is left to sweep up what they opened
+}
+
+func (o *owner) thawLater(d time.Duration) {
+	select {
+	case <-o.over:
+	case <-time.After(d):
+	}
+	o.p.thaw()
 }
 
 // takeOver starts another process.
 func (s *sim) takeOver(force bool) *owner {
-	o := &owner{p: s.newProcess(), result: make(chan error, 1)}
+	o := &owner{p: s.newProcess(), result: make(chan error, 1), over: make(chan struct{})}
 	var err error
 	if o.j, err = s.newJob(o.p, force); err != nil {
 		s.fail("new job: %v", err)
@@ -114,55 +115,79 @@ func (s *sim) stopSomewhere(o *owner) {
 	pause(time.Duration(s.r.IntN(100)) * time.Millisecond)
 }
 
-// finish leaves the last owner alone until it is done.
-func (s *sim) finish(o *owner) {
-	s.setFaults("")
-	s.gremlin.calm()
+// finish waits until all is out and everybody has ended.
+func (s *sim) finish(owners []*owner) {
 	over := make(chan struct{})
-	defer close(over)
 	if !s.plan.bounded {
-		s.background.Go(func() {
-			s.untilAllIsOut(over)
+		s.untilAllIsOut(over)
+		for _, o := range owners {
+			o.p.thaw()
 			o.j.Stop()
-		})
-	}
-	select {
-	case err := <-o.result:
-		s.tell("%s ended: %v", o.p.name, err)
-		if err != nil && !s.mayEnd(err) {
-			s.fail("the last owner ended with %v", err)
 		}
-	case <-time.After(stuckAfter):
-		s.fail("the last owner makes no progress")
-		o.p.kill(false)
-		<-o.result
 	}
-	o.p.kill(false)
+	finished := false
+	for i := len(owners) - 1; i >= 0; i-- {
+		o := owners[i]
+		err := s.ended(o)
+		s.tell("%s ended: %v", o.p.name, err)
+		finished = s.checkFenced(o, err) || finished
+		o.p.kill(false)
+		if o.over != nil {
+			close(o.over)
+		}
+	}
+	if !finished && s.lossTold == nil {
+		s.fail("nobody finished the job")
+	}
 }
 
-// old waits for the earlier owners: they must end by themselves, fenced.
-func (s *sim) old(owners []*owner) {
-	for i, o := range owners {
-		select {
-		case err := <-o.result:
-			s.tell("%s ended: %v", o.p.name, err)
-			switch {
-			case err == nil: // it was finished before anybody took over
-				s.cov.add("owners/finished before")
-				if i == 0 && !s.plan.bounded {
-					s.fail("%s ended without an error though it never was asked to", o.p.name)
-				}
-			case errors.Is(err, errKilled):
-			case stream.ClassOf(err) != stream.Fenced:
-				s.fail("an older owner ended with %v (%s) instead of being fenced", err, stream.ClassOf(err))
-			default:
-				s.cov.add("owners/fenced")
-			}
-		case <-time.After(stuckAfter):
-			s.fail("an older owner does not end")
-			o.p.kill(false)
-			<-o.result
+// ended waits for an owner. One that is stopped goes on in time by itself.
+func (s *sim) ended(o *owner) error {
+	select {
+	case err := <-o.result:
+		return err
+	case <-time.After(stuckAfter):
+	}
+	buf := make([]byte, 1<<20)
+	s.fail("%s does not end: %+v\n%s", o.p.name, o.j.Status(), buf[:runtime.Stack(buf, true)])
+	o.p.kill(false)
+	return <-o.result
+}
+
+// checkFenced judges how an owner ended, and reports whether it did its work.
+func (s *sim) checkFenced(o *owner, err error) bool {
+	switch {
+	case err == nil:
+		s.cov.add("owners/finished")
+		return true
+	case stream.ClassOf(err) == stream.Fenced:
+		s.cov.add("owners/fenced")
+	case stream.CodeOf(err) == "checkpoint.too_many_failures":
+		s.cov.add("owners/exit 1")
+	default:
+		s.fail("%s, one of several owners, ended with %v (%s)", o.p.name, err, stream.ClassOf(err))
+	}
+	return false
+}
+
+// checkSuccession: an owner that had opened its attempt when the next one started
+// never opens another one after that.
+func (s *sim) checkSuccession(owners []*owner) {
+	first, last := map[string]uint32{}, map[string]uint32{}
+	for _, e := range s.readLog() {
+		if e.Kind != "attempt" || e.Holder == nil {
+			continue
 		}
-		o.p.kill(false)
+		if first[e.Holder.Host] == 0 {
+			first[e.Holder.Host] = e.Attempt
+		}
+		last[e.Holder.Host] = e.Attempt
+	}
+	for i, o := range owners {
+		for _, next := range owners[i+1:] {
+			if began := first[next.p.name]; o.opened && began > 0 && last[o.p.name] > began {
+				s.fail("%s took the job back from %s: attempt %d after %d", o.p.name, next.p.name, last[o.p.name], began)
+			}
+		}
 	}
 }

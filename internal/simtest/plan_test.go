@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"etl/checkpoint"
+	"etl/state/keyed"
 )
 
 // shape is the pipeline of a seed.
@@ -34,6 +35,7 @@ type plan struct {
 	old      bool // brokers with transaction version 1
 	par      int
 	pebble   bool
+	chains   keyed.Policy
 	policy   checkpoint.Policy
 	sinkView checkpoint.Policy // the policy as the sink sees it: slots, kept producers
 	batch    int               // records in a source batch
@@ -77,6 +79,7 @@ func newPlan(r *rand.Rand) plan {
 		jumps:   r.IntN(6) == 0,
 		rescale: r.IntN(2) == 0,
 		pebble:  r.IntN(3) > 0,
+		chains:  shortChains(2+r.IntN(6), r.IntN(8) == 0),
 	}
 	if r.IntN(4) > 0 {
 		p.decline = 2 + r.IntN(3)
