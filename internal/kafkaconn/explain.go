@@ -135,26 +135,38 @@ func byCode(e *stream.Error, _ []Access) bool {
 	return true
 }
 
+// byTransport explains connections that came to nothing. One that was closed at once is
+// what a wrong setting of TLS or SASL looks like, and also a proxy whose broker is just
+// restarting: the hint is given, and the call may be made again.
 func byTransport(e *stream.Error, _ []Access) bool {
 	var shake *handshakeError
 	var first *kgo.ErrFirstReadEOF
+	e.Class = stream.Retry
 	switch err := e.Err; {
 	case errors.As(err, &shake):
-		e.Class, e.Code = stream.Environment, "kafka.tls"
-		e.Fix = "check tls.ca_file and tls.server_name, and that this listener speaks TLS"
+		if !transport(shake.err) || alerted(shake.err) {
+			e.Class = stream.Environment
+		}
+		e.Code, e.Fix = "kafka.tls", "check tls.ca_file and tls.server_name, and that this listener speaks TLS"
 	case errors.As(err, &first) && strings.Contains(err.Error(), "SASL"):
-		e.Class, e.Code = stream.Environment, "kafka.sasl"
-		e.Fix = "this listener asks for authentication: add sasl"
-	case errors.As(err, &first), strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
-		e.Class, e.Code = stream.Environment, "kafka.tls"
-		e.Fix = "this listener closed the connection at once: it may want TLS, or not"
+		e.Code, e.Fix = "kafka.sasl", "if it stays so: this listener asks for authentication, add sasl"
+	case strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
+		e.Class, e.Code, e.Fix = stream.Environment, "kafka.tls", "this listener speaks TLS: add tls"
+	case errors.As(err, &first):
+		e.Code, e.Fix = "kafka.tls", "if it stays so: this listener may want TLS, or not want it"
 	case transport(err):
-		e.Class, e.Code = stream.Retry, "kafka.unreachable"
-		e.Fix = "check the broker's address, that it runs, and the network between"
+		e.Code, e.Fix = "kafka.unreachable", "check the broker's address, that it runs, and the network between"
 	default:
+		e.Class = stream.Failed
 		return false
 	}
 	return true
+}
+
+// alerted reports whether the other side refused the handshake in so many words.
+func alerted(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // transport reports whether err is about a connection and not an answer.

@@ -2,6 +2,8 @@ package kafkaconn
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,6 +217,11 @@ func TestExplain(t *testing.T) {
 		{kerr.UnknownTopicOrPartition, stream.Environment, "kafka.topic_missing", "topic out"},
 		{kerr.NotLeaderForPartition, stream.Retry, "kafka.retry", ""},
 		{io.EOF, stream.Retry, "kafka.unreachable", ""},
+		// Closed at once: a wrong setting, or a proxy in front of a broker that restarts.
+		{new(kgo.ErrFirstReadEOF), stream.Retry, "kafka.tls", "if it stays so"},
+		{&handshakeError{"k:1", io.EOF}, stream.Retry, "kafka.tls", "handshake"},
+		{&handshakeError{"k:1", &net.OpError{Op: "remote error", Err: tls.AlertError(42)}}, stream.Environment, "kafka.tls", "bad certificate"},
+		{&handshakeError{"k:1", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "k"}}, stream.Environment, "kafka.tls", "server_name"},
 		{errors.New("strange"), stream.Failed, "kafka.failed", "strange"},
 	} {
 		err := Explain(tc.err, "do", write, describe)

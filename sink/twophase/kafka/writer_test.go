@@ -27,9 +27,7 @@ func TestFailedPromiseEndsTheAttempt(t *testing.T) {
 			j := one(t, nil)
 			j.start()
 			j.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: code})
-			j.write(10)
-			_, ps := j.prepare()
-			err := j.tryFinish(ps)
+			err := j.untilItFails()
 			if stream.ClassOf(err) != stream.Restart || stream.CodeOf(err) != "kafka.produce_failed" || !errors.Is(err, code) {
 				t.Errorf("finish: %v", err)
 			}
@@ -41,6 +39,18 @@ func TestFailedPromiseEndsTheAttempt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// untilItFails writes and prepares. A promise may fail before any of the steps returns.
+func (j *job) untilItFails() error {
+	if err := j.tryWrite(10); err != nil {
+		return err
+	}
+	p, err := j.writers[0].PrepareCommit(j.t.Context(), stream.NewCheckpointID(1, 1), &j.rejects)
+	if err != nil {
+		return err
+	}
+	return j.tryFinish([]sink.Pending{p})
 }
 
 // kgo initialises its id again in the middle of a transaction when it thinks that safe;
@@ -277,9 +287,7 @@ func TestAtLeastOnceFailsAtTheBarrier(t *testing.T) {
 	j := one(t, func(c *Config) { c.Policy.Mode = checkpoint.AtLeastOnce })
 	j.start()
 	j.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidRecord})
-	j.write(3)
-	_, ps := j.prepare()
-	if err := j.tryFinish(ps); stream.ClassOf(err) != stream.Restart {
+	if err := j.untilItFails(); stream.ClassOf(err) != stream.Restart {
 		t.Errorf("%v", err)
 	}
 }
@@ -417,6 +425,4 @@ func TestTwoSinksShareABatch(t *testing.T) {
 		t.Errorf("freed %d times", freed)
 	}
 	j.checkpoint()
-	var s sink.Writer = other
-	_ = s
 }
