@@ -153,7 +153,8 @@ func (a *attempt) openCommitters(ctx context.Context) error {
 			continue
 		}
 		env := sink.CommitEnv{World: a.o.World, Job: a.graph.Name, Lineage: a.log.Lineage(), Attempt: a.log.Number(), UID: n.UID,
-			Listener: a.o.Listener, Objects: a.objects, Owners: a.log.History().Owners(a.log.Number())}
+			Listener: a.o.Listener, Objects: a.objects, Owners: a.log.History().Owners(a.log.Number()),
+			Fresh: a.log.History().Newest() == nil}
 		if err := c.Open(ctx, env); err != nil {
 			return errors.Join(fmt.Errorf("open committer of %s: %w", n.UID, err), c.Close()) // Open may have got half way
 		}

@@ -153,9 +153,11 @@ type CommitEnv struct {
 	Listener *stream.Listener
 	// Objects reads the rows of committables that lie in checkpoint storage.
 	Objects state.Objects
-	// Owners are the earlier attempts of the lineage, lowest first. Empty together
-	// with Fresh for the first attempt of a lineage.
+	// Owners are the earlier attempts of the lineage, lowest first.
 	Owners []stream.Attempt
+	// Fresh says that the lineage has published nothing yet: what sinks hold of the
+	// job is of another life. There may have been attempts, which were refused.
+	Fresh bool
 }
 
 // Committer is phase two of a sink: idempotent, and independent of any process

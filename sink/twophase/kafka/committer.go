@@ -66,10 +66,11 @@ func (c *Committer) Probe(ctx context.Context, cs []checkpoint.Committable, publ
 	return out, nil
 }
 
-// Marker returns the newest committed checkpoint of a lane. A job that has no earlier
-// attempt refuses the marker of an earlier life of the same name (I12).
+// Marker returns the newest committed checkpoint of a lane. A job that has published
+// nothing refuses the marker of an earlier life of the same name, however often it is
+// started (I12).
 func (c *Committer) Marker(ctx context.Context, subtask int) (stream.CheckpointID, error) {
-	if len(c.env.Owners) == 0 {
+	if c.env.Fresh {
 		if err := c.raw.Foreign(ctx); err != nil {
 			return stream.NoCheckpoint, err
 		}

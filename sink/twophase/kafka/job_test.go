@@ -123,7 +123,8 @@ func (j *job) tryStart() (err error) {
 	h := j.attempt.History()
 	owners := h.Owners(j.attempt.Number())
 	j.committer = NewCommitter(j.cfg)
-	if err := j.committer.Open(ctx, sink.CommitEnv{World: j.world, Job: "job", Lineage: j.attempt.Lineage(), Attempt: j.attempt.Number(), UID: uid, Owners: owners}); err != nil {
+	if err := j.committer.Open(ctx, sink.CommitEnv{World: j.world, Job: "job", Lineage: j.attempt.Lineage(), Attempt: j.attempt.Number(), UID: uid, Owners: owners,
+		Fresh: h.Newest() == nil}); err != nil {
 		return err
 	}
 	for sub := range j.tasks {
