@@ -111,7 +111,22 @@ func (s *sim) release() *gremlin {
 	if s.plan.gremlin > 0 {
 		g.done.Go(g.run)
 	}
+	if s.plan.blackout {
+		g.done.Go(g.blackout)
+	}
 	return g
+}
+
+// blackout is a coordinator that loads for longer than a commit has patience.
+func (g *gremlin) blackout() {
+	pause(400 * time.Millisecond)
+	h := g.s.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.CoordinatorLoadInProgress, TopLevel: true, Count: -1, When: ofTheJob})
+	defer h.Remove()
+	select {
+	case <-g.stop:
+	case <-time.After(50 * time.Second):
+	}
+	g.s.cov.add("brokers/no commits for a while")
 }
 
 func (g *gremlin) run() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // coverage counts what happened, so that a run can show that it met what it was
@@ -69,4 +70,40 @@ func (c *coverage) table() string {
 		fmt.Fprintf(&b, "  %s %d", name, c.n[what])
 	}
 	return b.String()
+}
+
+// needed are the counts of which none may be 0 in a whole run.
+var needed = []string{
+	"checkpoint/alignments", "checkpoint/aborted", "checkpoint/aborted: upload", "checkpoint/aborted: timeout", "checkpoint/published",
+	"commit/re-committed", "commit/resolved by marker", "commit/transient", "commit/already_committed",
+	"state/materializations", "state/segments replayed", "state/bases reused", "state/bases discarded", "state/spilled", "state/base reads",
+	"job/rescaled", "job/restarting", "job/stopped", "job/cancelled", "job/lost power", "job/fenced", "owners/fenced",
+	"job/declared a loss: restore.no_exact_checkpoint",
+	"net/answer lost/EndTxn", "net/answer lost/InitProducerID", "net/answer lost/TxnOffsetCommit", "net/answer lost/Produce",
+	"storage/failed/put", "storage/unknown/put", "brokers/coordinators moved", "brokers/leaders moved", "input/partition added",
+	"down/4m0s", "down/22m0s", "down/1h2m0s", "death/time", "check/states restored",
+}
+
+// check fails for what a run was made to meet and did not.
+func (c *coverage) check(t *testing.T) {
+	for _, what := range needed {
+		if c.n[what] == 0 {
+			t.Errorf("never happened: %s", what)
+		}
+	}
+	listed := map[string]bool{}
+	for _, p := range points {
+		listed[p] = true
+		if c.n["point/"+p] == 0 {
+			t.Errorf("fault point %s was never passed", p)
+		}
+		if c.n["death/"+p] == 0 {
+			t.Errorf("nobody died at fault point %s", p)
+		}
+	}
+	for what := range c.n {
+		if p, ok := strings.CutPrefix(what, "point/"); ok && !listed[p] {
+			t.Errorf("fault point %s is not listed in points_test.go", p)
+		}
+	}
 }

@@ -50,21 +50,32 @@ func (e ending) String() string {
 func (s *sim) drawEnding(n int) ending {
 	r := s.r
 	e := ending{power: r.Float64() < s.plan.power, after: time.Duration(r.IntN(1500)) * time.Millisecond}
-	points := mortalPoints()
-	e.point, e.n = points[(int(s.seed)*7+n*31)%len(points)], 1+int64(r.IntN(3))
+	points := s.plan.mortalPoints()
+	e.point, e.n = points[(int(s.seed)*11+n)%len(points)], 1+int64(r.IntN(4))
+	if s.plan.jumps && r.IntN(2) == 0 { // between publication and commit, where a long downtime hurts
+		e.point = pick(r, "log.append.checkpoint.after", "checkpoint.published", "kafka.endtxn.before", "kafka.endtxn.sent", "kafka.endtxn.after")
+	}
+	if *aim != "" {
+		e.point = *aim
+	}
+	if once(e.point) || *aim != "" {
+		e.n = 1
+	}
 	luck := r.IntN(100)
 	switch {
 	case n >= s.plan.lives:
 		e.how = undisturbed
-	case luck < 50:
+	case *aim != "":
 		e.how = atPoint
-	case luck < 65:
+	case luck < 60:
+		e.how = atPoint
+	case luck < 70:
 		e.how, e.n = atPass, 1+int64(r.IntN(25)) // on its way up
-	case luck < 75:
+	case luck < 78:
 		e.how, e.n = atPass, 1+int64(r.IntN(600))
-	case luck < 88:
+	case luck < 90:
 		e.how = atTime
-	case luck < 95:
+	case luck < 96:
 		e.how = stopped
 	default:
 		e.how = cancelled

@@ -3,6 +3,8 @@ package simtest
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -43,9 +45,11 @@ type plan struct {
 	weather  weather
 	storage  mishaps
 	gremlin  time.Duration // the most between two faults of the brokers; 0: none
+	blackout bool          // for a while no transaction can be ended
 	decline  int           // each n-th publication is declined after all was prepared
 	upload   int           // each n-th upload fails
 	lives    int           // how many starts are doomed
+	moves    bool          // processes start on other machines, without the local base
 	power    float64       // the chance that a death is a loss of power
 	owners   bool          // successors take over while the old process goes on
 	jumps    bool          // time jumps while the job is down
@@ -64,7 +68,7 @@ func newPlan(r *rand.Rand) plan {
 	p := plan{
 		shape:   pick(r, passThrough, counts, counts, counts, fanOut, fanCounts),
 		bounded: r.IntN(3) > 0,
-		records: 100 + r.IntN(500),
+		records: 200 + r.IntN(800),
 		keys:    3 + r.IntN(25),
 		hot:     r.IntN(3) == 0,
 		open:    pick(r, "", "commit", "abort", "forget"),
@@ -73,8 +77,9 @@ func newPlan(r *rand.Rand) plan {
 		par:     1 + r.IntN(3),
 		batch:   1 + r.IntN(20),
 		pace:    time.Duration(1+r.IntN(40)) * time.Millisecond,
-		lives:   1 + r.IntN(6),
+		lives:   2 + r.IntN(7),
 		power:   pick(r, 0, 0.5, 1),
+		moves:   r.IntN(5) == 0,
 		owners:  r.IntN(7) == 0,
 		jumps:   r.IntN(6) == 0,
 		rescale: r.IntN(2) == 0,
@@ -90,6 +95,22 @@ func newPlan(r *rand.Rand) plan {
 	p.drawPolicy(r)
 	p.drawWeather(r)
 	return p
+}
+
+// aimAt changes a plan so that a fault point lies on its way.
+func (p *plan) aimAt(point string) {
+	p.owners = false
+	switch {
+	case slices.Contains(ofBase, point):
+		p.pebble, p.moves = true, point == "K49-base-loaded"
+		fallthrough
+	case slices.Contains(ofState, point):
+		p.shape = counts
+	case strings.HasPrefix(point, "log.append.abandoned"):
+		p.jumps = true
+	case strings.HasPrefix(point, "kafka.recover"):
+		p.sinkView.MaxConcurrent, p.sinkView.TolerableFailures = -1, 1
+	}
 }
 
 func (p *plan) drawPolicy(r *rand.Rand) {
@@ -124,6 +145,7 @@ func (p *plan) drawWeather(r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		p.gremlin = time.Duration(20+r.IntN(300)) * ms
 	}
+	p.blackout = r.IntN(12) == 0
 	if r.IntN(2) == 0 {
 		p.storage.latency = time.Duration(1+r.IntN(15)) * ms
 	}

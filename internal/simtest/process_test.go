@@ -132,6 +132,9 @@ func (p *process) kill(power bool) bool {
 		p.s.disk = p.s.disk.Crash(p.s.rand("power" + p.name))
 	}
 	p.s.base = p.base.crash(power, p.s.rand("base"+p.name))
+	if p.s.plan.moves {
+		p.s.base = newBaseDisk(p.s.plan.pebble)
+	}
 	p.cancel(errKilled)
 	return true
 }

@@ -25,6 +25,7 @@ var (
 	first = flag.Uint64("first", 1, "the first seed")
 	seed  = flag.Uint64("seed", 0, "replay the run with this seed only")
 	every = flag.Uint64("every", 1, "run each n-th seed only: the processes of a run share them out")
+	aim   = flag.String("aim", "", "let every process die at this fault point, and end with the first seed in which one did")
 	talk  = flag.Bool("talk", false, "log what the jobs say")
 )
 
@@ -45,6 +46,9 @@ func TestSeeds(t *testing.T) {
 	}
 	for n := from; n < to; n += step {
 		t.Run(fmt.Sprint("seed=", n), func(t *testing.T) { runSeed(t, n, nil) })
+		if *aim != "" && total.n["death/"+*aim] > 0 {
+			break
+		}
 	}
 	reportShard()
 }
@@ -111,6 +115,9 @@ func newSim(t *testing.T, n uint64) *sim {
 	s := &sim{t: t, seed: n, cov: newCoverage(), disk: crashfs.New()}
 	s.r = s.rand("plan")
 	s.plan = newPlan(s.r)
+	if *aim != "" {
+		s.plan.aimAt(*aim)
+	}
 	return s
 }
 

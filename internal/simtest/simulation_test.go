@@ -1,0 +1,120 @@
+package simtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSimulation runs the seeds in as many processes as there are processors, each
+// on one, and reports what all of them together met. ETL_SIM_LONG=1 runs ten times
+// as many.
+func TestSimulation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole-engine simulation is left out with -short")
+	}
+	n := *seeds
+	if os.Getenv("ETL_SIM_LONG") != "" {
+		n *= 10
+	}
+	from, began := *first, time.Now()
+	if *seed != 0 {
+		from, n = *seed, 1
+	}
+	binary := buildSelf(t, "synctests")
+	ready := time.Now()
+	all := newCoverage()
+	var wg sync.WaitGroup
+	shards := min(runtime.NumCPU(), n)
+	for i := range shards {
+		wg.Go(func() {
+			out, err := runShard(binary, nil, fmt.Sprint("-first=", from+uint64(i)), fmt.Sprint("-seeds=", n-i), fmt.Sprint("-every=", shards))
+			all.merge(shardCoverage(out))
+			if err != nil {
+				t.Errorf("%v\n%s", err, findings(out))
+			}
+		})
+	}
+	wg.Wait()
+	if n >= 100 && !t.Failed() {
+		aimAtTheRest(t, binary, all)
+	}
+	t.Logf("seeds %d to %d: built in %v, run in %v by %d processes, %.1f seeds per second", from, from+uint64(n)-1,
+		ready.Sub(began).Round(time.Millisecond), time.Since(ready).Round(time.Millisecond), shards, float64(n)/time.Since(ready).Seconds())
+	t.Log(all.table())
+	if n >= 100 && !t.Failed() {
+		all.check(t)
+	}
+}
+
+// aimAtTheRest runs some more seeds for each fault point at which nobody happened to
+// die.
+func aimAtTheRest(t *testing.T, binary string, all *coverage) {
+	for _, p := range points {
+		if all.n["death/"+p] > 0 {
+			continue
+		}
+		out, err := runShard(binary, nil, "-first=100001", "-seeds=100", "-aim="+p)
+		all.merge(shardCoverage(out))
+		all.add("aimed at/" + p)
+		if err != nil {
+			t.Errorf("aimed at %s: %v\n%s", p, err, findings(out))
+		}
+	}
+}
+
+// buildSelf builds this package's tests with tags: with "synctests" the Kafka client
+// waits for its mutexes in a way that lets virtual time pass.
+func buildSelf(t *testing.T, tags string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "simulation.test")
+	out, err := exec.Command("go", "test", "-c", "-tags", tags, "-o", to, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build with -tags %s: %v\n%s", tags, err, out)
+	}
+	return to
+}
+
+// runShard runs TestSeeds of a built binary on one processor.
+func runShard(binary string, env []string, flags ...string) ([]byte, error) {
+	cmd := exec.Command(binary, append([]string{"-test.run=^TestSeeds$", "-test.timeout=0", "-talk=" + fmt.Sprint(*talk)}, flags...)...)
+	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.Bytes(), err
+}
+
+func shardCoverage(out []byte) map[string]int64 {
+	n := map[string]int64{}
+	for line := range strings.Lines(string(out)) {
+		if text, ok := strings.CutPrefix(line, shardMark); ok {
+			_ = json.Unmarshal([]byte(text), &n)
+		}
+	}
+	return n
+}
+
+// findings is what a process said, without its numbers and the middle of what is
+// too long.
+func findings(out []byte) string {
+	var b strings.Builder
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, shardMark) {
+			b.WriteString(line)
+		}
+	}
+	s := b.String()
+	if most := 24 << 10; len(s) > most {
+		s = s[:most/2] + "\n...\n" + s[len(s)-most/2:]
+	}
+	return s
+}
