@@ -73,6 +73,7 @@ func sections() []section {
 		{"copy", "pass-through Kafka to Kafka, exactly once at 1 s, against a bare franz-go copy loop", true, copySection},
 		{"count", "keyed count, every update written, against a Go map in the same loop", true, countSection},
 		{"modes", "exactly once over at least once", true, modesSection},
+		{"peers", "Apache Flink and Kafka Streams on the same broker and input", true, peersSection},
 		{"pause", "checkpoint pause and duration with a large state and a 100 ms interval", false, pauseSection},
 		{"start", "start to first record, idle memory, size of the binary", true, startSection},
 	}
