@@ -1,0 +1,103 @@
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"etl/internal/kafkatest"
+	"etl/internal/testservice"
+)
+
+// beside is how many tests run at the same time. They mostly wait.
+const beside = "5"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(beside)
+	}
+	code := kafkatest.Runner(victims.Runner(stricts.Runner(m))).Run()
+	_ = os.RemoveAll(built.dir)
+	os.Exit(code)
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// program is the path of the binary, built once for all tests of this process.
+func program(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "etl-integration-"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "etl"), "etl/cmd/etl")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("build the program: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "etl")
+}
+
+var (
+	victims, stricts testservice.Shared[*kafkatest.Server]
+	alone            sync.Mutex // held by the test that may mistreat the victim
+)
+
+// victim is a broker that the test may kill, freeze and start again. The test has
+// it for itself.
+func victim(t testing.TB) *kafkatest.Broker {
+	t.Helper()
+	alone.Lock()
+	t.Cleanup(alone.Unlock)
+	return another(t, &victims, kafkatest.Config{})
+}
+
+// strict is a broker that checks rights and identities and forgets soon: ids of
+// transactions after two seconds, offsets of groups, and with them markers, after a
+// minute.
+func strict(t testing.TB) *kafkatest.Broker {
+	t.Helper()
+	return another(t, &stricts, kafkatest.Config{Secure: true, Properties: map[string]string{
+		"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users":                    "User:ANONYMOUS",
+		"transactional.id.expiration.ms": "2000",
+		"transaction.remove.expired.transaction.cleanup.interval.ms":  "500",
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+		"offsets.retention.minutes":                                   "1",
+		"offsets.retention.check.interval.ms":                         "1000",
+	}})
+}
+
+func another(t testing.TB, which *testservice.Shared[*kafkatest.Server], cfg kafkatest.Config) *kafkatest.Broker {
+	t.Helper()
+	s, err := which.Get(t, func(ctx context.Context) (*kafkatest.Server, error) { return kafkatest.Run(ctx, cfg) })
+	if err != nil {
+		// Where no broker can be had at all, the shared one is skipped in the one place for that.
+		kafkatest.Shared(t)
+		testservice.Skip(t, kafkatest.Tier, "%v", err)
+	}
+	return &kafkatest.Broker{Server: s}
+}
+
+// mistreatable skips a test that must kill a broker which is somebody else's.
+func mistreatable(t testing.TB, b *kafkatest.Broker) *kafkatest.Broker {
+	t.Helper()
+	if b.Via() == testservice.ViaForeign {
+		testservice.Skip(t, kafkatest.Tier, "%v", testservice.ErrForeign)
+	}
+	return b
+}
