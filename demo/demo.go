@@ -33,6 +33,8 @@ type Options struct {
 	AtLeastOnce bool
 	// Clock is the time; default the system's.
 	Clock stream.Clock
+
+	points []point // instead of those that the seed gives
 }
 
 // NoKills as Options.Kills kills nothing.
@@ -80,6 +82,7 @@ type Result struct {
 type run struct {
 	o       Options
 	rand    *rand.Rand
+	points  []point
 	dir     string
 	file    string
 	address string
@@ -101,6 +104,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	r.result = Result{Guarantee: "exactly-once", Records: o.Records, Seed: o.Seed, Kills: []string{}, Restored: []string{}}
 	if o.AtLeastOnce {
 		r.result.Guarantee = "at-least-once"
+	}
+	if r.points = o.points; r.points == nil {
+		r.points = r.plan(o.Kills)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,10 +142,9 @@ func (r *run) show(ctx context.Context, cancel context.CancelFunc) (err error) {
 	if r.watch, err = verify.Watch(ctx, r.conn, countsTopic); err != nil {
 		return err
 	}
-	points := r.plan(r.o.Kills)
-	r.gen = &generator{cl: cl, clock: r.o.Clock, text: newText(r.o.Seed), total: r.o.Records, kills: int64(len(points))}
+	r.gen = &generator{cl: cl, clock: r.o.Clock, text: newText(r.o.Seed), total: r.o.Records, kills: int64(len(r.points))}
 	background := r.background(ctx)
-	err = r.lives(ctx, points)
+	err = r.lives(ctx)
 	if err != nil {
 		cancel()
 	}
@@ -173,8 +178,8 @@ func (r *run) background(ctx context.Context) func() error {
 }
 
 // lives starts the worker, and again after each death, until it ends by itself.
-func (r *run) lives(ctx context.Context, points []point) error {
-	for _, p := range points {
+func (r *run) lives(ctx context.Context) error {
+	for _, p := range r.points {
 		done, err := r.life(ctx, &p)
 		if err != nil || done {
 			return err

@@ -71,7 +71,7 @@ type generator struct {
 const (
 	paceStep  = 20 * time.Millisecond
 	paceShare = 1500 * time.Millisecond
-	paceDrops = 40 // of a share, per second
+	paceDrops = 40 // seconds that another share would take then
 )
 
 // run writes until all lines are written.

@@ -58,6 +58,39 @@ func TestExactlyOnce(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
+// Every point of the table is one that a worker comes to, in the pass that the table
+// says, and none of them loses or doubles anything.
+func TestEveryPoint(t *testing.T) {
+	w := worker(t)
+	for _, weakly := range []bool{false, true} {
+		points := weak
+		if !weakly {
+			points = nil
+			for i, p := range others {
+				if p.recovery || i < len(between) { // what recovers must have something to recover
+					points = append(points, between[i%len(between)])
+				}
+				points = append(points, p)
+			}
+		}
+		var out bytes.Buffer
+		r, err := Run(t.Context(), Options{Out: &out, Start: w, Records: 4000 * int64(len(points)), AtLeastOnce: weakly, points: points})
+		t.Log("\n" + out.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.OK {
+			t.Errorf("%+v", r)
+		}
+		for i, p := range points {
+			if i >= len(r.Kills) || r.Kills[i] != p.name {
+				t.Errorf("kill %d was to be at %s: %v", i, p.name, r.Kills)
+				break
+			}
+		}
+	}
+}
+
 func TestAtLeastOnce(t *testing.T) {
 	w := worker(t)
 	dir := tempIsOurs(t)

@@ -33,7 +33,7 @@ func (r *run) introduce() {
 	} else {
 		r.out.line("guarantee  exactly-once: rows become visible when their checkpoint is committed, every 1s")
 	}
-	r.out.line("plan       %s lines, worker killed %d times (seed %d)", number(r.o.Records), r.o.Kills, r.o.Seed)
+	r.out.line("plan       %s lines, worker killed %d times (seed %d)", number(r.o.Records), len(r.points), r.o.Seed)
 }
 
 // say writes a line with the time since the start.

@@ -20,7 +20,10 @@ type keyedCheck struct {
 	// row is the full count.
 	unsure, unsureRight int64
 	shared              int64 // keys that look alike in the rows
-	keys                int64
+	// Keys that a job without exactly-once has counted again, and those of them whose
+	// last row is the full count all the same.
+	repeated, repeatedRight int64
+	keys                    int64
 }
 
 // openKey is a key that has inputs without a row.
@@ -28,6 +31,7 @@ type openKey struct {
 	id      int32
 	ends    []*way
 	covered int64
+	lacks   []input // instead of ends
 }
 
 // checkKeyed checks the rows of one aggregate.
@@ -40,6 +44,10 @@ func (t *target) checkKeyed(k *keyedRows, r *Result, o *Options, progress func(d
 		c.key(int32(id))
 	}
 	for _, p := range c.open {
+		if p.lacks != nil {
+			c.lackingInputs(p)
+			continue
+		}
 		c.lacking(p)
 	}
 	c.strangers()
@@ -60,9 +68,19 @@ func (c *keyedCheck) key(id int32) {
 		c.onlyEnd(h)
 		return
 	}
-	v := h.judge()
-	if v.gaveUp {
-		c.onlyEnd(c.history(id, ident))
+	most := mendMost
+	if c.o.atLeastOnce {
+		most = 0 // it repeats itself: that is counted, not explained
+	}
+	v := h.judge(most)
+	if v.gaveUp || v.tooMany || len(v.findings) > 0 {
+		if cover, ok := h.cover(); ok && cover.better(&v) {
+			c.covered(id, h, cover)
+			return
+		}
+	}
+	if v.gaveUp || v.tooMany && most == 0 {
+		c.onlyEnd(h)
 		return
 	}
 	for _, f := range v.findings {

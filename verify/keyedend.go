@@ -64,7 +64,7 @@ func (c *keyedCheck) say() {
 	if !c.a.onChange {
 		what = "the rows of each key lie on an order that its records can have, and the last one counts all records"
 	}
-	sure := c.keys - c.unsure - c.shared
+	sure := c.keys - c.unsure - c.shared - c.repeated
 	if sure > 0 {
 		c.r.checked("%s: %s: %s keys: %s", c.t.topic, c.k.feed, thousands(sure), what)
 	}
@@ -75,6 +75,11 @@ func (c *keyedCheck) say() {
 		}
 		c.r.notChecked("%s: %s: %s keys: the rows between the first and the last: %s (the last row is the full count of %s of them)",
 			c.t.topic, c.k.feed, thousands(c.unsure), why, thousands(c.unsureRight))
+	}
+	if c.repeated > 0 {
+		c.r.checked("%s: %s: %s keys: every record has a row", c.t.topic, c.k.feed, thousands(c.repeated))
+		c.r.notChecked("%s: %s: %s keys: the results, which count some records again after a failure (the last row is the full count of %s of them)",
+			c.t.topic, c.k.feed, thousands(c.repeated), thousands(c.repeatedRight))
 	}
 	if c.shared > 0 {
 		c.r.notChecked("%s: %s: %s keys that look like another key in the rows", c.t.topic, c.k.feed, thousands(c.shared))

@@ -13,6 +13,7 @@ type keyVerdict struct {
 	// covered updates without a row are accounted for by rows that were altered.
 	covered int64
 	gaveUp  bool
+	tooMany bool // faults: not all are found
 }
 
 type found struct {
@@ -33,27 +34,30 @@ type mender struct {
 	altered int64            // rows that explain nothing and stand for one that is not there
 }
 
-// The limits of mending: rows of a key, and how far to look for the next one that
+// The limits of mending: faults of a key, and how far to look for the next row that
 // can be explained.
 const (
-	mendMost  = 100000
+	mendMost  = 32
 	skipDepth = 512
 	skipWidth = 256
 	againMost = 4096 // inputs of a stream that may have been added twice
 )
 
-// judge explains the rows of a key.
-func (h *history) judge() keyVerdict {
+// judge explains the rows of a key, with at most so many faults.
+func (h *history) judge(most int) keyVerdict {
 	m := &mender{history: h, seen: map[uint64]bool{}, skipped: map[uint64]int64{}}
 	front := h.start()
 	for n := 0; ; n++ {
 		o := h.follow(front)
-		if o.gaveUp || n > mendMost {
+		switch {
+		case o.gaveUp:
 			m.v.gaveUp = true
 			return m.v
-		}
-		if len(o.ends) > 0 {
+		case len(o.ends) > 0:
 			m.v.ends, m.v.covered = o.ends, m.altered
+			return m.v
+		case n >= most:
+			m.v.tooMany = true
 			return m.v
 		}
 		m.note(o.furthest[0])
@@ -173,7 +177,7 @@ func (m *mender) skip(ways []*way) []*way {
 				ways, rows := m.step(w, s)
 				for _, v := range ways {
 					if v.skipped != nil && len(rows) > 0 {
-						hit = append(hit, m.matches(v, rows, m.head(w, s))...)
+						hit = append(hit, m.matches(v.clone(), rows, m.head(w, s))...)
 					}
 					for _, hash := range rows {
 						v.skipped = &skip{hash, v.skipped}

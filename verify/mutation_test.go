@@ -252,3 +252,71 @@ func TestTimeIsPartOfARow(t *testing.T) {
 		}
 	}
 }
+
+// again makes the history of a job that went back: it wrote rows, restarted from an
+// earlier state, and took its records in another order from there.
+func again(rng *rand.Rand, w *world) (extra int) {
+	counts, at := map[string]int{}, make([]int, len(w.in))
+	steps := func(n int) {
+		for range n {
+			p := next(rng, w.in, at)
+			if p < 0 {
+				return
+			}
+			line := w.in[p][at[p]]
+			at[p]++
+			for _, word := range strings.Fields(strings.ToLower(string(line.Value))) {
+				counts[word]++
+				w.emit([]byte(word), fmt.Appendf(nil, `{"word":%q,"n":%d}`, word, counts[word]), line.Timestamp)
+			}
+		}
+	}
+	rows := func() (n int) {
+		for p := range w.out {
+			n += len(w.out[p])
+		}
+		return n
+	}
+	steps(20)
+	saved, savedAt, before := map[string]int{}, append([]int(nil), at...), rows()
+	for word, n := range counts {
+		saved[word] = n
+	}
+	steps(15)
+	extra = rows() - before
+	counts, at = saved, savedAt
+	steps(1000)
+	return extra
+}
+
+func TestRowsWrittenAgain(t *testing.T) {
+	for seed := range 40 {
+		rng := random(seed)
+		w := &world{spec: wordSpec("on_change"), in: lines(rng, 3, 80), out: make([][]kgo.Record, 3)}
+		extra := again(rng, w)
+		w.opts.Finished = true
+		if r := w.judge(t); r.OK != (extra == 0) || r.Duplicated == 0 && extra > 0 {
+			t.Fatalf("seed %d, %d extra: %s", seed, extra, describe(r))
+		}
+		w.spec.AtLeastOnce = true
+		if r := w.judge(t); !r.OK || r.Missing != 0 || r.Duplicated != int64(extra) {
+			t.Fatalf("seed %d, %d extra, at least once: %s", seed, extra, describe(r))
+		}
+		for p := range w.out { // and one record without a row at all
+			if len(w.out[p]) == 0 {
+				continue
+			}
+			ts, kept := w.out[p][0].Timestamp, []kgo.Record(nil)
+			for _, r := range w.out[p] {
+				if !r.Timestamp.Equal(ts) {
+					kept = append(kept, r)
+				}
+			}
+			w.out[p] = kept
+			break
+		}
+		if r := w.judge(t); r.OK || r.Missing == 0 {
+			t.Fatalf("seed %d, at least once: %s", seed, describe(r))
+		}
+	}
+}

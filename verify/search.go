@@ -114,7 +114,7 @@ func (h *history) after(w *way, s int, state []cell) []*way {
 func (h *history) checkpointSteps(w *way) []*way {
 	if w.dirty {
 		if rows := h.rows(w.state, nil); len(rows) > 0 {
-			if found := h.matches(w, rows, nil); len(found) > 0 {
+			if found := h.matches(w.clone(), rows, nil); len(found) > 0 {
 				for _, v := range found {
 					v.dirty = false
 				}

@@ -31,6 +31,8 @@ type Options struct {
 	Progress func(Progress)
 	// Clock is the time to wait in; default the system's.
 	Clock stream.Clock
+
+	atLeastOnce bool // Spec.AtLeastOnce
 }
 
 // Progress says how far a phase of a recount has come, in records or keys. Total is
@@ -62,10 +64,11 @@ func Verify(ctx context.Context, s Spec, o Options) (*Result, error) {
 		return nil, errors.Join(errs...)
 	}
 	o.withDefaults()
+	o.atLeastOnce = s.AtLeastOnce
 	began := o.Clock.Now()
 	for {
 		r, err := recount(ctx, &s, &o)
-		if err != nil || r.Missing+r.Behind*finished(&o) == 0 || o.Clock.Now().Sub(began) >= o.Settle {
+		if err != nil || !r.passing(&o) || o.Clock.Now().Sub(began) >= o.Settle {
 			return r, err
 		}
 		if err := o.Clock.Sleep(ctx, settleEvery); err != nil {
@@ -74,9 +77,7 @@ func Verify(ctx context.Context, s Spec, o Options) (*Result, error) {
 	}
 }
 
-func finished(o *Options) int64 {
-	if o.Finished {
-		return 1
-	}
-	return 0
+// passing reports whether something may be missing only because a commit is under way.
+func (r *Result) passing(o *Options) bool {
+	return r.Missing > 0 || o.Finished && r.Behind+r.Uncommitted+int64(len(r.Open)) > 0
 }

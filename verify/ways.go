@@ -151,9 +151,9 @@ func (h *history) settle(w *way) []*way {
 // at returns copies of w at other places.
 func (w *way) at(places []spot) (out []*way) {
 	for _, p := range places {
-		v := w.clone()
-		v.spot = p
-		out = append(out, v)
+		v := *w
+		v.spot, v.outPos, v.state = p, slices.Clone(w.outPos), slices.Clone(w.state)
+		out = append(out, &v)
 	}
 	return out
 }
@@ -179,25 +179,37 @@ func (h *history) push(rec *streamRecord, at int) {
 	}
 }
 
-// matches returns the ways on which rows are the next ones of the topic. Rows of one
-// key can lie in several partitions, between which there is no order.
+// matches returns the ways on which rows are the next ones of the topic; w is used up.
+// Rows of one key can lie in several partitions, between which there is no order.
 func (h *history) matches(w *way, rows []uint64, trigger *input) []*way {
 	front := []*way{w}
 	for _, hash := range rows {
 		var next []*way
 		for _, v := range front {
-			for q, out := range h.outs {
-				if at := int(v.outPos[q]); at < len(out) && out[at].hash == hash && h.sameTime(&out[at], trigger) {
-					c := v.clone()
-					c.outPos[q]++
-					c.used++
-					next = append(next, c)
-				}
-			}
+			next = append(next, h.match(v, hash, trigger)...)
 		}
 		front = next
 	}
 	return front
+}
+
+func (h *history) match(w *way, hash uint64, trigger *input) (out []*way) {
+	var at []int
+	for q, rows := range h.outs {
+		if i := int(w.outPos[q]); i < len(rows) && rows[i].hash == hash && h.sameTime(&rows[i], trigger) {
+			at = append(at, q)
+		}
+	}
+	for n, q := range at {
+		v := w
+		if n < len(at)-1 {
+			v = w.clone()
+		}
+		v.outPos[q]++
+		v.used++
+		out = append(out, v)
+	}
+	return out
 }
 
 func (h *history) sameTime(r *row, trigger *input) bool {
