@@ -22,6 +22,7 @@ type Committer struct {
 
 	cancel context.CancelFunc // ends the sweeper
 	wg     sync.WaitGroup
+	keep   []*kafkatxn.Payload // what the sweeper leaves alone
 }
 
 // NewCommitter returns a committer of a sink. Config need not have its defaults.
@@ -108,7 +109,7 @@ func (c *Committer) Fence(ctx context.Context, owners []stream.Attempt, keep []c
 	}
 	if c.cancel == nil {
 		sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		c.cancel = cancel
+		c.cancel, c.keep = cancel, payloads
 		c.wg.Go(func() { c.raw.Sweeper(sctx, c.env.Attempt, payloads) })
 	}
 	return nil
@@ -117,14 +118,31 @@ func (c *Committer) Fence(ctx context.Context, owners []stream.Attempt, keep []c
 // Inspect lists what is in doubt under this job and sink, read-only.
 func (c *Committer) Inspect(ctx context.Context) ([]sink.InDoubt, error) { return c.raw.Inspect(ctx) }
 
-// Close ends the sweeper and the connections.
+// Close ends the sweeper, after a last sweep, and the connections.
 func (c *Committer) Close() error {
 	if c.cancel != nil {
 		c.cancel()
 		c.wg.Wait()
+		c.sweep()
 	}
 	if c.raw != nil {
 		c.raw.Close()
 	}
 	return nil
+}
+
+// lastSweep bounds the sweep of a process that ends.
+const lastSweep = 2 * time.Second
+
+// sweep ends what a stopped process of an earlier attempt opened since the last sweep:
+// when this process is gone, nobody would do it before the transaction times out, and
+// readers would wait that long.
+func (c *Committer) sweep() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastSweep)
+	defer cancel()
+	if n, err := c.raw.Sweep(ctx, c.env.Attempt, c.keep); err != nil {
+		c.env.Log.Info("no last sweep of transactions of earlier attempts", "err", err)
+	} else if n > 0 {
+		c.env.Log.Warn("ended transactions that a stopped process of an earlier attempt had opened", "transactions", n)
+	}
 }
