@@ -101,7 +101,7 @@ func (c *keyedCheck) covered(id int32, h *history, v coverage) {
 	if len(v.lacks) > 0 {
 		c.open = append(c.open, openKey{id: id, lacks: slices.Clone(v.lacks)})
 	}
-	if !c.o.atLeastOnce {
+	if !c.t.res.atLeastOnce {
 		return
 	}
 	c.repeated++

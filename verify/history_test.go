@@ -25,7 +25,6 @@ const inTopic, outTopic = "in", "out"
 func (w *world) judge(t testing.TB) *Result {
 	t.Helper()
 	w.opts.withDefaults()
-	w.opts.atLeastOnce = w.spec.AtLeastOnce
 	c, err := newRecounting(&w.spec, &w.opts)
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (c *keyedCheck) key(id int32) {
 		return
 	}
 	most := mendMost
-	if c.o.atLeastOnce {
+	if c.t.res.atLeastOnce {
 		most = 0 // it repeats itself: that is counted, not explained
 	}
 	v := h.judge(most)

@@ -17,6 +17,8 @@ type plan struct {
 	roots   map[*node]*step // of each source, what follows it
 	aggs    []*aggregate
 	targets []*target
+
+	atLeastOnce bool
 }
 
 // step is a component on the way of a record. The ways form a tree: a component
@@ -58,7 +60,7 @@ func (f *feed) String() string {
 
 // newPlan compiles a pipeline.
 func newPlan(s *Spec) (*plan, error) {
-	p := &plan{nodes: map[string]*node{}, roots: map[*node]*step{}}
+	p := &plan{nodes: map[string]*node{}, roots: map[*node]*step{}, atLeastOnce: s.AtLeastOnce}
 	if err := p.compile(s); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 // recounting is one recount.
 type recounting struct {
 	*plan
-	spec     *Spec
 	o        *Options
 	r        *Result
 	clusters map[string]*cluster
@@ -42,7 +41,7 @@ func newRecounting(s *Spec, o *Options) (*recounting, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &recounting{plan: p, spec: s, o: o, r: &Result{limit: o.Examples, Checked: []string{}, NotChecked: []string{}}, clusters: map[string]*cluster{}}
+	c := &recounting{plan: p, o: o, r: &Result{limit: o.Examples, Checked: []string{}, NotChecked: []string{}}, clusters: map[string]*cluster{}}
 	for _, t := range p.targets {
 		t.prepare(c.r)
 	}
@@ -61,7 +60,7 @@ func (c *recounting) conclude() *Result {
 	for _, t := range c.targets {
 		c.check(t)
 	}
-	c.r.judge(*c.o, c.spec.AtLeastOnce)
+	c.r.judge(*c.o)
 	return c.r
 }
 

@@ -80,6 +80,8 @@ type SinkResult struct {
 	Topic string `json:"topic"`
 	Rows  int64  `json:"rows"`
 	Counts
+
+	atLeastOnce bool
 }
 
 // Open is a partition whose last stable offset stands before its end: a
@@ -130,12 +132,14 @@ func (r *Result) notChecked(format string, args ...any) {
 	r.NotChecked = append(r.NotChecked, fmt.Sprintf(format, args...))
 }
 
-// judge sets OK. A finished job must be complete; duplicates are no fault of one
+// judge sets OK. A finished job must be complete; duplicates are no fault of a sink
 // that promises at least once, and neither is what follows from them.
-func (r *Result) judge(o Options, atLeastOnce bool) {
+func (r *Result) judge(o Options) {
 	faults := r.Missing + r.Unread
-	if !atLeastOnce {
-		faults += r.Duplicated + r.Altered + r.OutOfOrder
+	for _, s := range r.Sinks {
+		if !s.atLeastOnce {
+			faults += s.Duplicated + s.Altered + s.OutOfOrder
+		}
 	}
 	if o.Finished {
 		faults += r.Behind + r.Uncommitted + int64(len(r.Open))

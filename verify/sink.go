@@ -29,6 +29,7 @@ func (p *plan) addSink(s *Sink) error {
 		return err
 	}
 	sp.target = p.targetOf(s)
+	sp.target.res.atLeastOnce = sp.target.res.atLeastOnce || s.AtLeastOnce || p.atLeastOnce
 	return nil
 }
 

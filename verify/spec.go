@@ -14,8 +14,8 @@ type Spec struct {
 	Sources    []Source
 	Transforms []Transform
 	Sinks      []Sink
-	// AtLeastOnce says that the pipeline promises no more: duplicates are counted
-	// and are no fault.
+	// AtLeastOnce says that no sink promises more: then duplicates, and what follows
+	// from them, are counted and are no fault.
 	AtLeastOnce bool
 }
 
@@ -94,6 +94,8 @@ type Sink struct {
 	Encode string
 	// DropHeaders leaves the headers of records out.
 	DropHeaders bool
+	// AtLeastOnce is Spec.AtLeastOnce for this sink alone.
+	AtLeastOnce bool
 	OnError     string
 	Parallelism int
 }

@@ -31,8 +31,6 @@ type Options struct {
 	Progress func(Progress)
 	// Clock is the time to wait in; default the system's.
 	Clock stream.Clock
-
-	atLeastOnce bool // Spec.AtLeastOnce
 }
 
 // Progress says how far a phase of a recount has come, in records or keys. Total is
@@ -64,7 +62,6 @@ func Verify(ctx context.Context, s Spec, o Options) (*Result, error) {
 		return nil, errors.Join(errs...)
 	}
 	o.withDefaults()
-	o.atLeastOnce = s.AtLeastOnce
 	began := o.Clock.Now()
 	for {
 		r, err := recount(ctx, &s, &o)
