@@ -2,8 +2,10 @@ package simtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 )
@@ -13,6 +15,7 @@ type (
 	logEntry struct {
 		Seq       uint64            `json:"seq"`
 		Kind      string            `json:"kind"`
+		At        time.Time         `json:"at"`
 		Attempt   uint32            `json:"attempt"`
 		Lineage   string            `json:"lineage"`
 		Metadata  *logCheckpoint    `json:"metadata"`
@@ -57,6 +60,9 @@ func number(id string) uint64 {
 // readLog reads the job's log off the disk.
 func (s *sim) readLog() (out []logEntry) {
 	names, err := s.disk.List("/data/sim/log")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nobody got that far
+	}
 	if err != nil {
 		s.fail("the log: %v", err)
 		return nil
@@ -119,6 +125,43 @@ func (s *sim) checkLog() {
 		}
 	}
 	s.checkStates(gone)
+}
+
+// checkAbandoned: a published checkpoint is given up only because a transaction of it
+// outlived its timeout. One that ended earlier was ended by the job itself.
+func (s *sim) checkAbandoned() {
+	log := s.readLog()
+	confirmed := map[string]uint64{}
+	metas := map[string]*logCheckpoint{}
+	for _, e := range log {
+		if e.Metadata != nil {
+			metas[e.Metadata.ID] = e.Metadata
+		}
+		for lane, id := range e.Confirmed {
+			confirmed[lane] = max(confirmed[lane], number(id))
+		}
+		m := metas[e.Abandoned]
+		if m == nil || s.abandoned[e.Abandoned] {
+			continue
+		}
+		s.abandoned[e.Abandoned] = true
+		s.cov.add("check/abandoned checkpoints")
+		if !m.outlived(e.At, confirmed) {
+			s.fail("checkpoint %s was abandoned at %v though none of its transactions can have timed out", m.ID, e.At)
+		}
+	}
+}
+
+// outlived reports whether a transaction that is not resolved was older than its
+// timeout.
+func (m *logCheckpoint) outlived(at time.Time, confirmed map[string]uint64) bool {
+	for i := range m.Committables {
+		c := &m.Committables[i]
+		if number(c.Checkpoint) > confirmed[c.lane()] && at.Sub(time.UnixMilli(c.txn().Start)) >= transactionTimeout {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *sim) checkPositions(e logEntry, at map[int32]int64) {

@@ -91,6 +91,9 @@ func (s *sim) checkLoss(final map[int32][]seen) {
 	}
 	log := s.readLog()
 	published, confirmed := publishedIn(log)
+	if n := len(published); n == 0 || !published[n-1].outlived(s.lossAt, confirmed) {
+		s.fail("the job declares a loss (%v), and no transaction can have timed out", s.lossTold)
+	}
 	for _, m := range slices.Backward(published) {
 		if why := s.unusable(t, m, published, confirmed); why == "" {
 			s.fail("the job declares a loss (%v), but checkpoint %s could have been restored", s.lossTold, m.ID)

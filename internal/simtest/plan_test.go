@@ -49,7 +49,7 @@ type plan struct {
 	decline  int           // each n-th publication is declined after all was prepared
 	upload   int           // each n-th upload fails
 	lives    int           // how many starts are doomed
-	moves    bool          // processes start on other machines, without the local base
+	moves    bool          // processes move between machines
 	power    float64       // the chance that a death is a loss of power
 	owners   bool          // successors take over while the old process goes on
 	jumps    bool          // time jumps while the job is down
@@ -79,7 +79,7 @@ func newPlan(r *rand.Rand) plan {
 		pace:    time.Duration(1+r.IntN(40)) * time.Millisecond,
 		lives:   2 + r.IntN(7),
 		power:   pick(r, 0, 0.5, 1),
-		moves:   r.IntN(5) == 0,
+		moves:   r.IntN(3) == 0,
 		owners:  r.IntN(7) == 0,
 		jumps:   r.IntN(6) == 0,
 		rescale: r.IntN(2) == 0,

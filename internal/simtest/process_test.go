@@ -20,8 +20,9 @@ type process struct {
 	name string
 	wire *wire
 	disk *disk
-	// base is the disk of the local state base.
-	base *baseDisk
+	// base is the disk of the local state base, of the machine the process runs on.
+	machine int
+	base    *baseDisk
 
 	mu      sync.Mutex
 	dead    chan struct{} // closed at death
@@ -38,7 +39,13 @@ func (s *sim) newProcess() *process {
 	p.rnd = &entropy{r: s.rand("entropy" + p.name)}
 	p.wire = newWire(&s.net, p, s.plan.weather, s.rand("net"+p.name))
 	p.disk = &disk{FS: s.disk, p: p}
-	p.base = s.base
+	if s.plan.moves {
+		p.machine = s.r.IntN(len(s.machines))
+		if s.r.IntN(4) == 0 {
+			s.machines[p.machine] = newBaseDisk(s.plan.pebble) // a new one
+		}
+	}
+	p.base = s.machines[p.machine]
 	return p
 }
 
@@ -131,10 +138,7 @@ func (p *process) kill(power bool) bool {
 	if power {
 		p.s.disk = p.s.disk.Crash(p.s.rand("power" + p.name))
 	}
-	p.s.base = p.base.crash(power, p.s.rand("base"+p.name))
-	if p.s.plan.moves {
-		p.s.base = newBaseDisk(p.s.plan.pebble)
-	}
+	p.s.machines[p.machine] = p.base.crash(power, p.s.rand("base"+p.name))
 	p.cancel(errKilled)
 	return true
 }

@@ -97,22 +97,25 @@ type sim struct {
 	cluster *kfake.Cluster
 	seeds   []string
 	disk    *crashfs.FS
-	base    *baseDisk
+	// machines have a disk each, for the local state base: a job that comes back to
+	// a machine finds there what is no longer true.
+	machines [2]*baseDisk
 
 	in         *input
 	out        *watcher
 	gremlin    *gremlin
 	background sync.WaitGroup
 	processes  int
-	running    atomic.Int32 // jobs
-	story      []string     // what happened, for messages
-	lossTold   error        // the job declared a loss
+	running    atomic.Int32    // jobs
+	story      []string        // what happened, for messages
+	abandoned  map[string]bool // checkpoints whose abandonment was judged
+	lossTold   error           // the job declared a loss
 	lossAt     time.Time
 	openAtLoss map[producer]bool
 }
 
 func newSim(t *testing.T, n uint64) *sim {
-	s := &sim{t: t, seed: n, cov: newCoverage(), disk: crashfs.New()}
+	s := &sim{t: t, seed: n, cov: newCoverage(), disk: crashfs.New(), abandoned: map[string]bool{}}
 	s.r = s.rand("plan")
 	s.plan = newPlan(s.r)
 	if *aim != "" {
@@ -142,7 +145,10 @@ func (s *sim) later(r *rand.Rand, f func()) {
 
 // run lives the whole life of the job and judges it.
 func (s *sim) run() {
-	s.par, s.base = s.plan.par, newBaseDisk(s.plan.pebble)
+	s.par = s.plan.par
+	for i := range s.machines {
+		s.machines[i] = newBaseDisk(s.plan.pebble)
+	}
 	s.startBrokers()
 	defer s.cluster.Close()
 	s.in = s.newInput()
@@ -230,6 +236,7 @@ func (s *sim) live(e ending) error {
 	}
 	p.kill(false)
 	s.tell("%s %s: %v", p.name, e, err)
+	s.checkAbandoned()
 	return err
 }
 
