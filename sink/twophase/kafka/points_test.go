@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"etl/checkpoint"
 	"etl/internal/fault"
 	"etl/sink/kafkatxn"
 )
@@ -26,13 +27,18 @@ func TestEveryPointIsPassed(t *testing.T) {
 	j := fakeJob(t, kfake.MaxVersions(kversion.V3_9_0()))
 	j.cfg.Policy.TolerableFailures = -1
 	j.start()
-	for range 6 { // more than there are slots, never retired
+	var first checkpoint.Committable
+	for i := range 6 { // more than there are slots, never retired
 		j.write(10)
 		id, ps := j.prepare()
 		j.finish(ps)
 		j.publish(id)
+		if i == 0 {
+			first = j.open[0]
+		}
 		j.resolve(id, false)
 	}
+	j.must(j.commit(t.Context(), j.permit[first.Checkpoint], first)) // its slot was used again: the marker answers
 	j.write(10) // open when it dies
 	j.crash()
 	j.start()
