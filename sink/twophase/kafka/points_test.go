@@ -39,7 +39,7 @@ func TestEveryPointIsPassed(t *testing.T) {
 		j.resolve(id, false)
 	}
 	j.must(j.commit(t.Context(), j.permit[first.Checkpoint], first)) // its slot was used again: the marker answers
-	j.write(10) // open when it dies
+	j.write(10)                                                      // open when it dies
 	j.crash()
 	j.start()
 	j.write(10)
