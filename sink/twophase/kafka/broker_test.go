@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,30 @@ func TestBrokerKilledUnderTheWriter(t *testing.T) {
 		j.wantExactly(j.at)
 	}
 	t.Logf("%d kills, %d new attempts", kills, restarts)
+}
+
+// The histories of TestCrashesAnywhere on real brokers of both transaction versions, with
+// fresh producers and with kept ones.
+func TestCrashesAnywhereOnKafka(t *testing.T) {
+	eachBroker(t, func(t *testing.T, j *job) {
+		if j.fake != nil {
+			return // in virtual time: TestCrashesAnywhere
+		}
+		if j.tasks = 3; strings.HasSuffix(t.Name(), "kafka") {
+			j.cfg.Policy.Interval = 200 * time.Millisecond
+		}
+		r := stepper(time.Now().UnixNano())
+		t.Logf("seed %d", uint64(r))
+		j.start()
+		for range 12 {
+			if r.checkpoint(j) {
+				j.crash()
+				j.start()
+			}
+		}
+		j.checkpoint()
+		j.wantExactly(j.at)
+	})
 }
 
 // underFire takes a checkpoint and has the broker killed at a point of it.
