@@ -192,6 +192,11 @@ func (a *attempt) laneResolved(lane stream.TaskID, id stream.CheckpointID, retir
 	if r != nil {
 		r.Resolved()
 	}
+	a.moved()
+}
+
+// moved wakes who waits in settled.
+func (a *attempt) moved() {
 	select {
 	case a.resolved <- struct{}{}:
 	default:

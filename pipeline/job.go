@@ -16,8 +16,10 @@ const (
 	// backendCheckEvery is how often background failures of the state backend are
 	// looked for.
 	backendCheckEvery = time.Second
-	// endOwnTimeout bounds the clean-up of a cancelled job.
-	endOwnTimeout = 30 * time.Second
+	// endOwnTimeout bounds the clean-up of a cancelled job, commitOwnTimeout its
+	// first part, the commits.
+	endOwnTimeout    = 30 * time.Second
+	commitOwnTimeout = 15 * time.Second
 )
 
 // Job runs a graph: attempt after attempt, until it is finished, stopped,
@@ -108,6 +110,9 @@ func (j *Job) Run(ctx context.Context) error {
 		cancel(errCancelled)
 	}
 	unlock, err := j.lock(ctx)
+	if errors.Is(err, errCancelled) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

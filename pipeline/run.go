@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"etl/checkpoint"
+	"etl/sink"
 	"etl/source"
 	"etl/stream"
 )
@@ -194,14 +195,18 @@ func (a *attempt) close() error {
 	return errors.Join(errs...)
 }
 
-// endOwn ends the open transactions of an attempt that was cancelled, except what
-// is published and not committed yet: the next start commits that (I17).
+// endOwn ends the open transactions of an attempt that was cancelled: it commits
+// what is published, and aborts the rest (I17). What could not be committed in time
+// stays open, for the next start.
 func (a *attempt) endOwn() error {
 	if !a.job.cancelled.Load() || a.log == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endOwnTimeout)
 	defer cancel()
+	if err := a.commitOwn(ctx); err != nil {
+		a.o.World.Log.Warn("not everything that is published could be committed; the next start does it", "error", err)
+	}
 	var keep []checkpoint.Committable
 	if m := a.log.History().Newest(); m != nil {
 		keep = a.log.History().Unresolved(m)
@@ -214,6 +219,43 @@ func (a *attempt) endOwn() error {
 	if a.o.DeleteOnCancel && len(keep) == 0 && a.retention != nil {
 		return errors.Join(a.log.Close(ctx), a.retention.Purge(ctx))
 	}
+	return nil
+}
+
+// commitOwn commits what this attempt has published. Its rows are decided; left
+// open, they would hold up readers until somebody starts the job again, and be lost
+// when nobody does.
+func (a *attempt) commitOwn(ctx context.Context) error {
+	m := a.log.History().Newest()
+	if m == nil || m.ID.Attempt() != a.log.Number() || len(a.log.History().Unresolved(m)) == 0 {
+		return nil
+	}
+	permit, err := a.log.Restored(m.ID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitOwnTimeout)
+	defer cancel()
+	select {
+	case <-a.errs: // of the end
+	default:
+	}
+	a.ledger = sink.NewLedger(ctx, sink.LedgerOptions{Clock: a.o.World.Clock, Listener: a.o.Listener, Committers: a.committers,
+		Resolved: func(stream.TaskID, stream.CheckpointID, bool) { a.moved() }, Failed: a.fail}, nil)
+	defer a.ledger.Close()
+	lanes := map[stream.TaskID]stream.CheckpointID{}
+	for _, c := range a.log.History().Unresolved(m) {
+		a.ledger.Staged(c.Lane(), []checkpoint.Committable{c}, nil)
+		lanes[c.Lane()] = m.ID
+	}
+	a.ledger.Published(permit, nil)
+	if err := a.settled(ctx, m.ID); err != nil {
+		return err
+	}
+	if err := a.log.Confirm(ctx, lanes); err != nil {
+		return err
+	}
+	a.job.update(func(s *Status) { s.Confirmed = m.ID })
 	return nil
 }
 

@@ -179,6 +179,10 @@ func (a *app) serve(cmd *cobra.Command, ctx context.Context, job *config.Job, o 
 	if err != nil {
 		return a.object(cmd.CommandPath(), st, err)
 	}
+	if st.Confirmed < st.Published { // cancelled, and the commits did not succeed
+		a.say("stopped; what checkpoint %s has prepared is not committed yet, the next run does it: etl run %s\n", st.Published, job.File)
+		return a.done(cmd, st)
+	}
 	a.say("stopped at checkpoint %s, everything is committed; go on with: etl run %s\n", st.Confirmed, job.File)
 	return a.done(cmd, st)
 }
