@@ -33,9 +33,13 @@ var built struct {
 	err  error
 }
 
-// program is the path of the binary, built once for all tests of this process.
+// program is the path of the binary, built once for all tests of this process;
+// ETL_TEST_PROGRAM names one that is built already.
 func program(t testing.TB) string {
 	t.Helper()
+	if p := os.Getenv("ETL_TEST_PROGRAM"); p != "" {
+		return p
+	}
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "etl-integration-"); built.err != nil {
 			return
