@@ -37,7 +37,8 @@ func NewBatch(schema *Schema) *Batch {
 }
 
 // NewOriginBatch returns an empty batch of a reader, whose records lie in
-// origin; free is called once at the last release, and gets origin's batch.
+// origin; free is called once at the last release, on whichever goroutine makes it,
+// and gets origin's batch.
 func NewOriginBatch(schema *Schema, origin any, free func(*Batch)) *Batch {
 	b := NewBatch(schema)
 	b.origin, b.free = origin, free

@@ -63,7 +63,7 @@ through crashes and restarts. A pipeline is one YAML file.`,
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print less")
 	f.BoolVar(&a.noColor, "no-color", os.Getenv("NO_COLOR") != "", "no colours, also by NO_COLOR")
 	f.StringVar(&a.dataDir, "data-dir", defaultDataDir(), "folder for state and checkpoints whose place the file does not give, also by ETL_DATA_DIR")
-	root.AddCommand(a.runCommand(), a.lintCommand(), a.planCommand(), a.verifyCommand(), a.stopCommand(), a.cancelCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.lintCommand(), a.planCommand(), a.verifyCommand(), a.stopCommand(), a.cancelCommand(),
 		a.checkpointCommand(), a.statusCommand(), a.checkpointsCommand(), a.schemaCommand(), a.versionCommand(), exitCodesHelp())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return stream.Errorf(stream.BadConfig, "cli.flag", "", "", "%w", err).WithFix("see etl help")
@@ -153,15 +153,23 @@ func (a *app) object(command string, r any, err error) error {
 	if err != nil {
 		o.Error = faultOf(err)
 	}
-	b, merr := json.Marshal(o)
-	if merr != nil {
-		return errors.Join(err, merr)
+	if werr := a.line(o); werr != nil {
+		return errors.Join(err, werr)
 	}
-	fmt.Fprintf(a.out, "%s\n", b)
 	if err != nil {
 		return shown{err}
 	}
 	return nil
+}
+
+// line prints one object as one line.
+func (a *app) line(o any) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "%s\n", b)
+	return err
 }
 
 func faultOf(err error) *fault {

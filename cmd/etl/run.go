@@ -27,6 +27,7 @@ type runFlags struct {
 	allowDropped     []string
 	acceptDuplicates bool
 	takeOver         bool
+	acceptForeign    bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -47,6 +48,7 @@ final checkpoint, commits and confirms it, and exits 0; a second signal ends at 
 	cmd.Flags().StringSliceVar(&f.allowDropped, "allow-dropped-state", nil, "components whose stored state may be dropped")
 	cmd.Flags().BoolVar(&f.acceptDuplicates, "accept-duplicates", false, "restore --from although the sinks have committed more since: those rows are written again")
 	cmd.Flags().BoolVar(&f.takeOver, "take-over", false, "start although another process holds the job, and fence it")
+	cmd.Flags().BoolVar(&f.acceptForeign, "accept-foreign-lineage", false, "begin without checkpoints beside what an earlier life of the same name has committed")
 	return cmd
 }
 
@@ -66,7 +68,7 @@ func (f runFlags) restore() (r pipeline.RestoreOptions, err error) {
 
 func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 	lags := &lagHook{}
-	job, err := a.load(file, kafka.Options{OnOpen: lags.opened})
+	job, err := a.load(file, kafka.Options{OnOpen: lags.opened, AcceptForeign: f.acceptForeign})
 	if err != nil {
 		return err
 	}
