@@ -10,7 +10,8 @@ const (
 	segShift   = 19 // granules of a segment, as a power of two
 	segMask    = 1<<segShift - 1
 	maxSegs    = 1 << (32 - segShift)
-	firstGrain = 2 // the first slot of segment 0 is never at address 0
+	firstGrain = 2  // the first slot of segment 0 is never at address 0
+	segTail    = 64 // bytes at the end of a segment that are in no slot
 )
 
 // segment is a run of slots, all of which carry a header with a class, up to
@@ -36,6 +37,7 @@ type arena struct {
 	freeBytes int
 	limbo     []uint32
 	total     int // bytes of all segments
+	handed    int // bytes of the slots handed out since relief looked last
 	// victim is the segment that is being emptied, -1 for none: its free slots
 	// are not handed out.
 	victim int
@@ -51,6 +53,7 @@ func (a *arena) at(addr uint32) *header {
 // alloc returns a slot of size bytes or more. Its contents are undefined but
 // for the class.
 func (a *arena) alloc(size int) (uint32, *header) {
+	a.handed += size
 	c := classOf(size)
 	if c == 0 {
 		return a.allocLarge(size)
@@ -63,7 +66,7 @@ func (a *arena) alloc(size int) (uint32, *header) {
 		return addr, a.at(addr)
 	}
 	n := int(classSize[c])
-	if a.cur < 0 || a.segs[a.cur].used+n > segSize {
+	if a.cur < 0 || a.segs[a.cur].used+n > segSize-segTail {
 		a.cur = a.add(segment{block: a.mem.block(segSize)})
 	}
 	s := &a.segs[a.cur]

@@ -98,13 +98,13 @@ func (t *table) sliceList() (more bool) {
 }
 
 func (t *table) touchList(from, to uint32) {
-	var sum uint8
+	var sum uint64
 	for i := from; i < to; i++ {
 		if addr := t.frozen.get(i); addr != 0 {
-			sum += t.at(addr).flags
+			sum += t.at(addr).touch()
 		}
 	}
-	t.sink = sum
+	t.sink = uint8(sum)
 }
 
 // sliceMemory walks along the slots of all segments.

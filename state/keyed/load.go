@@ -178,13 +178,13 @@ func (t *table) Dirty(pos int, f func(key, value []byte, ok bool) bool) (next in
 }
 
 func (t *table) touchDirty(from, to int) {
-	var sum uint8
+	var sum uint64
 	for i := from; i < to; i++ {
 		if addr := t.dirty.get(uint32(i)); addr != 0 {
-			sum += t.at(addr).flags
+			sum += t.at(addr).touch()
 		}
 	}
-	t.sink = sum
+	t.sink = uint8(sum)
 }
 
 // dirtyScratch goes on with a walk in the scratch, false if f stopped it.

@@ -1,10 +1,9 @@
 package keyed
 
 const (
-	sweepFree = 64 << 10  // bytes freed, for one batch
-	sweepWalk = 512 << 10 // bytes walked over, for one batch
-	sweepRest = 64        // batches without a sweep after one that freed nothing
-	reserve   = 1 << 20   // free bytes that end the sweep of a table under pressure
+	sweepFree = 64 << 10 // bytes freed for one batch, or twice what the last one took
+	sweepWalk = 16       // bytes walked over for each of those, at most
+	reserve   = 1 << 20  // free bytes that end the sweep of a table under pressure
 )
 
 // relief keeps a table within the memory budget. A hand walks over the slots of
@@ -15,7 +14,7 @@ type relief struct {
 	pressed   bool // the budget is nearly used up
 	handSeg   int
 	handOff   int
-	rest      int
+	rest      int   // bytes to be taken before the next sweep, after one that freed nothing
 	victimOff int   // how far the segment being emptied is
 	published int64 // of unapplied, in the budget
 	// underway is what unapplied was when the capture on its way began.
@@ -27,19 +26,21 @@ func (t *table) relieve() error {
 	s := t.store
 	t.settleCapture()
 	t.publish(t.unapplied + t.underway - t.published)
-	m := t.store.Budget
+	m, took := t.store.Budget, t.handed
+	t.handed = 0
 	over := m.used.Load() + segSize - m.limit
 	t.pressed = over > 0 && int64(t.bytes()) > m.limit/4/max(1, m.stores.Load())
 	if !t.pressed || t.freeBytes >= reserve && over < 2*segSize {
 		return nil
 	}
-	if t.rest > 0 {
-		t.rest--
-	} else if t.sweep(s.appliedEpoch) == 0 {
-		t.rest = sweepRest
+	want := max(sweepFree, 2*took)
+	if t.rest -= took; t.rest <= 0 {
+		if freed := t.sweep(want, s.appliedEpoch); freed < want/8 {
+			t.rest = reserve
+		}
 	}
 	if over > m.limit/8+segSize && t.freeBytes < reserve {
-		return t.spill()
+		return t.spill(max(spillBytes, 2*took))
 	}
 	return nil
 }
@@ -111,10 +112,11 @@ func (t *table) step(r *round) (addr uint32, h *header, size int, ok bool) {
 	return 0, nil, 0, false
 }
 
-// sweep moves the hand on and returns the bytes it freed.
-func (t *table) sweep(applied uint32) (freed int) {
-	r := round{walk: sweepWalk}
-	for freed < sweepFree {
+// sweep moves the hand on until it has freed so many bytes or come far enough,
+// and returns what it freed.
+func (t *table) sweep(want int, applied uint32) (freed int) {
+	r := round{walk: sweepWalk * want}
+	for freed < want {
 		addr, h, size, ok := t.step(&r)
 		if !ok {
 			break

@@ -1,8 +1,8 @@
 package keyed
 
 const (
-	spillBytes = 256 << 10 // moved out of memory, for one batch
-	spillWalk  = 4 << 20   // bytes walked over, for one batch
+	spillBytes = 256 << 10 // moved out of memory for one batch, or twice what the last one took
+	spillWalk  = 16        // bytes walked over for each of those, at most
 )
 
 // spilled is what a store keeps in its scratch: entries that the base may not
@@ -29,7 +29,7 @@ type generation struct {
 
 // spill moves entries to the scratch: some, so that the task is slowed down to
 // the speed of the disk but never stops.
-func (t *table) spill() error {
+func (t *table) spill(want int) error {
 	s := t.store
 	if t.sealed != 0 && t.scan || t.walk.active {
 		return nil
@@ -45,7 +45,7 @@ func (t *table) spill() error {
 	}
 	n := int64(0)
 	err := s.scratch.Put(s.gens[len(s.gens)-1].id, func(add func(Record) error) (err error) {
-		n, err = t.sweepOut(add)
+		n, err = t.sweepOut(want, add)
 		return err
 	})
 	if s.Counters != nil {
@@ -60,11 +60,11 @@ func (s *Store) beginGeneration() {
 }
 
 // sweepOut moves the hand on as sweep does, and spills what it may not evict.
-func (t *table) sweepOut(add func(Record) error) (n int64, err error) {
+func (t *table) sweepOut(want int, add func(Record) error) (n int64, err error) {
 	gen := &t.store.gens[len(t.store.gens)-1]
-	r := round{walk: spillWalk}
+	r := round{walk: spillWalk * want}
 	var key []byte
-	for freed := 0; freed < spillBytes; {
+	for freed := 0; freed < want; {
 		addr, h, size, ok := t.step(&r)
 		if !ok {
 			break

@@ -98,7 +98,7 @@ func (t *table) touch(hashes []uint64, at *[groupSize]uint32) {
 		}
 		at[i&(groupSize-1)] = uint32(s)
 		if s != 0 {
-			sum += uint64(t.at(uint32(s)).flags)
+			sum += t.at(uint32(s)).touch()
 		}
 	}
 	t.sink = uint8(sum)

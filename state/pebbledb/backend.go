@@ -26,6 +26,7 @@ type Backend struct {
 	failure   atomic.Pointer[failure]
 	abandoned atomic.Bool // a call into Pebble never came back
 	baseDir   atomic.Pointer[string]
+	probing   atomic.Bool // a local database is looked at: its faults only discard it
 	counts    counts
 
 	mu        sync.Mutex

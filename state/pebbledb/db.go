@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -54,13 +55,16 @@ func (b *Backend) options() *pebble.Options {
 func (b *Backend) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			if errors.Is(err, pebble.ErrCancelledCompaction) {
+			if b.probing.Load() || errors.Is(err, pebble.ErrCancelledCompaction) {
 				return
 			}
 			b.fail(stream.Errorf(stream.Environment, "state.base_write", "write the local state base", b.cfg.Dir, "%w", err).
 				WithFix("free disk space, or move the data directory to a sound disk"))
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			if b.probing.Load() {
+				return
+			}
 			b.distrust()
 			b.fail(corrupt(b.cfg.Dir, info.Details))
 		},
@@ -68,7 +72,8 @@ func (b *Backend) listener() *pebble.EventListener {
 }
 
 func corrupt(dir string, err error) *stream.Error {
-	return stream.Errorf(stream.Restart, "state.base_corrupt", "read the local state base", dir, "%w", err).
+	what, _, _ := strings.Cut(err.Error(), "\n") // details for Pebble's own tools follow
+	return stream.Errorf(stream.Restart, "state.base_corrupt", "read the local state base", dir, "%s", what).
 		WithFix("the next attempt loads it anew from checkpoint storage")
 }
 
@@ -84,6 +89,9 @@ func (l logger) Errorf(format string, args ...any) {
 
 func (l logger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
+	if l.b.probing.Load() {
+		return
+	}
 	l.b.distrust()
 	l.b.fail(stream.Errorf(stream.Environment, "state.base_fatal", "write the local state base", l.b.cfg.Dir, "%w", err).
 		WithFix("look at the disk; the next attempt loads the base anew"))

@@ -123,6 +123,8 @@ func (b *Backend) adopt(dir string, files map[string]state.Handle) bool {
 	if _, err := b.cfg.FS.Stat(dir + distrustName); err == nil {
 		return false
 	}
+	b.probing.Store(true)
+	defer b.probing.Store(false)
 	n, err := b.openBase(dir, false)
 	if err != nil {
 		b.log().Warn("the local state base cannot be opened", "dir", dir, "error", err)
