@@ -32,6 +32,7 @@ type openKey struct {
 	ends    []*way
 	covered int64
 	lacks   []input // instead of ends
+	merged  bool    // ends holds one of many
 }
 
 // checkKeyed checks the rows of one aggregate.
@@ -44,11 +45,14 @@ func (t *target) checkKeyed(k *keyedRows, r *Result, o *Options, progress func(d
 		c.key(int32(id))
 	}
 	for _, p := range c.open {
-		if p.lacks != nil {
+		switch {
+		case p.lacks != nil:
 			c.lackingInputs(p)
-			continue
+		case p.merged:
+			c.lackingRow(p)
+		default:
+			c.lacking(p)
 		}
-		c.lacking(p)
 	}
 	c.strangers()
 	c.say()
@@ -67,6 +71,11 @@ func (c *keyedCheck) key(id int32) {
 	if !c.k.feed.ordered {
 		c.onlyEnd(h)
 		return
+	}
+	if !c.a.onChange && len(h.ins) > 1 && !h.uniform() {
+		if c.merged(id, h) {
+			return
+		}
 	}
 	most := mendMost
 	if c.t.res.atLeastOnce {

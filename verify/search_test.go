@@ -125,7 +125,7 @@ func drawRecord(t *rapid.T, plain bool) stream.Record {
 }
 
 // job runs the aggregate by hand along a random order, and writes rows.
-func job(t *rapid.T, h *history) (out []row) {
+func job(t *rapid.T, h *history, texts map[uint64][]byte) (out []row) {
 	state, at := make([]cell, len(h.a.items)), make([]int, len(h.ins))
 	known, dirty := false, false
 	for left := h.lengths(); sum(left) > 0; {
@@ -145,6 +145,9 @@ func job(t *rapid.T, h *history) (out []row) {
 		case !h.a.onChange && dirty && rapid.IntRange(0, 2).Draw(t, "checkpoint") == 0:
 			dirty = false
 			out = append(out, row{hash: h.rows(state, nil)[0], ts: -1, offset: int64(len(out))})
+			if texts != nil {
+				texts[out[len(out)-1].hash] = append([]byte(nil), h.text...)
+			}
 		}
 	}
 	return out
@@ -251,7 +254,7 @@ func TestSearchAgainstAllPlaces(t *testing.T) {
 		t.Run(emit, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				h := historyOf(t, emit)
-				rows := disturb(t, job(t, h))
+				rows := disturb(t, job(t, h, nil))
 				want := explained(h, rows)
 				h.give(rows)
 				v := h.judge(mendMost)

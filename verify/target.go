@@ -46,6 +46,7 @@ type row struct {
 	ts, offset int64
 	partition  int32
 	prev       int32 // the row before it of the same key, -1 for none
+	value      int32 // in keyedRows.values, for rows written at a checkpoint
 }
 
 // expected is a row that a record without an aggregate on its way must give.
@@ -65,6 +66,7 @@ type keyedRows struct {
 	// placed: expressions behind the aggregate see where the last input came from.
 	placed bool
 	ids    map[string]int32
+	values arena[[]byte]
 	last   []int32
 	count  []int32
 	// running checks a plain count, for an aggregate whose inputs are not known.
@@ -236,7 +238,11 @@ func (k *keyedRows) add(t *target, i int32, ident string, r *kgo.Record) {
 		k.ids[ident] = id
 		k.last, k.count = append(k.last, -1), append(k.count, 0)
 	}
-	t.rows.at(i).prev = k.last[id]
+	row := t.rows.at(i)
+	row.prev = k.last[id]
+	if !k.agg.onChange {
+		row.value = k.values.add(slices.Clone(r.Value))
+	}
 	k.last[id] = i
 	k.count[id]++
 	if k.running != nil {
