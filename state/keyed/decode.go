@@ -134,11 +134,14 @@ func (s *segmentReader) note(g stream.KeyGroup, count uint32, start int64) {
 // footer checks the rest of the segment and returns io.EOF when it is right.
 func (s *segmentReader) footer() error {
 	at := s.at
-	if err := s.skip(s.Header.Frames * indexEntry); err != nil {
+	b, err := s.take(s.Header.Frames * indexEntry)
+	if err != nil {
 		return err
 	}
-	b, err := s.take(footerTail)
-	if err != nil {
+	if crc32.Checksum(b, castagnoli) != s.index {
+		return fmt.Errorf("%w: index", errSegment)
+	}
+	if b, err = s.take(footerTail); err != nil {
 		return err
 	}
 	le := binary.LittleEndian
