@@ -320,3 +320,67 @@ func TestRowsWrittenAgain(t *testing.T) {
 		}
 	}
 }
+
+// twoCounts is a job by hand whose inputs do not all contribute the same, so that the
+// places of its checkpoints are found by merging.
+func twoCounts(rng *rand.Rand, n int) *world {
+	w := &world{in: make([][]stream.Record, 3), out: make([][]kgo.Record, 3), spec: Spec{Name: "two",
+		Sources: []Source{{Name: "src", Topics: []string{inTopic}}},
+		Transforms: []Transform{{Name: "user", Type: "aggregate", Inputs: []string{"src"}, Key: []string{"this.user"},
+			Aggregates: []Aggregate{{Name: "n", Op: "count"}, {Name: "buys", Op: "count", Where: "this.buy"}}}},
+		Sinks: []Sink{{Name: "out", Inputs: []string{"user"}, Topic: outTopic, Key: "this.user"}}}}
+	type counts struct{ n, buys int }
+	state, dirty := map[int]counts{}, map[int]bool{}
+	flush := func() {
+		for user := range dirty {
+			c := state[user]
+			w.emit([]byte(fmt.Sprint(user)), fmt.Appendf(nil, `{"user":%d,"n":%d,"buys":%d}`, user, c.n, c.buys), -1)
+		}
+		clear(dirty)
+	}
+	for i := range n {
+		user, buy, p := rng.IntN(4), rng.IntN(2) == 0, rng.IntN(3)
+		w.in[p] = append(w.in[p], stream.Record{Value: fmt.Appendf(nil, `{"user":%d,"buy":%v}`, user, buy), Timestamp: int64(i)})
+		c := state[user]
+		c.n++
+		if buy {
+			c.buys++
+		}
+		state[user], dirty[user] = c, true
+		if rng.IntN(30) == 0 {
+			flush()
+		}
+	}
+	flush()
+	return w
+}
+
+func TestFaultsInMergedResults(t *testing.T) {
+	for seed := range 20 {
+		rng := random(seed)
+		w := twoCounts(rng, 300)
+		w.opts.Finished = true
+		r := w.judge(t)
+		mustBeClean(t, r)
+		if notChecked(r, "between the first and the last") {
+			t.Errorf("seed %d: %s", seed, describe(r))
+		}
+		for _, m := range mutations[1:] {
+			x := w.clone()
+			if !m.make(rng, x) {
+				continue
+			}
+			if r := x.judge(t); r.OK {
+				t.Fatalf("seed %d, %s: %s", seed, m.name, describe(r))
+			}
+		}
+		for p := range w.out {
+			if x := w.clone(); len(x.out[p]) > 0 {
+				x.out[p] = x.out[p][:len(x.out[p])-1]
+				if r := x.judge(t); r.OK || r.Missing+r.Behind != 1 {
+					t.Fatalf("seed %d, last row of %d: %s", seed, p, describe(r))
+				}
+			}
+		}
+	}
+}
