@@ -78,12 +78,11 @@ func (a *attempt) buildTask(ctx context.Context, spec *taskSpec, subtask int, in
 		byUID[n.UID] = l
 		if in, ok := spec.chained[n.UID]; ok {
 			byUID[in[0].From].children = append(byUID[in[0].From].children, child{tag: in[0].Tag, to: l})
-			if in[0].Key != nil {
-				l.keyer = in[0].Key.New()
-			}
+			l.keyers, l.inline = keyers(in), true
 		}
 	}
 	t.env = t.links[0].env
+	t.links[0].keyers = keyers(spec.head.Inputs)
 	for _, e := range a.layout.edges {
 		if e.from == spec {
 			l := byUID[e.node.UID]
@@ -92,6 +91,20 @@ func (a *attempt) buildTask(ctx context.Context, spec *taskSpec, subtask int, in
 		}
 	}
 	return t, nil
+}
+
+// keyers makes the keyers of a component's inputs, nil when none has a key.
+func keyers(inputs []Input) []Keyer {
+	out, keyed := make([]Keyer, len(inputs)), false
+	for i, in := range inputs {
+		if in.Key != nil {
+			out[i], keyed = in.Key.New(), true
+		}
+	}
+	if !keyed {
+		return nil
+	}
+	return out
 }
 
 // buildLink makes and opens one component of a task.

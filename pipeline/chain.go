@@ -17,7 +17,8 @@ type link struct {
 	op       transform.Operator // operators
 	writer   sink.Writer        // sinks
 	store    state.Store        // operators with keyed state
-	keyer    Keyer              // a rekey inside the task: it has one subtask
+	keyers   []Keyer            // of the inputs, by port; nil for one without a key
+	inline   bool               // the rekey is inside the task: it has one subtask
 	out      *output
 	children []child
 	c        *stream.Counters
@@ -41,9 +42,9 @@ func (l *link) push(ctx context.Context, b *stream.Batch) error {
 		}
 		return l.drain(ctx)
 	}
-	if l.keyer != nil {
+	if k := l.keyerOf(b); k != nil && (l.inline || unkeyed(b)) {
 		var err error
-		if b, err = l.rekey(b); err != nil {
+		if b, err = l.rekey(b, k); err != nil {
 			return err
 		}
 	}
@@ -56,10 +57,28 @@ func (l *link) push(ctx context.Context, b *stream.Batch) error {
 	return l.drain(ctx)
 }
 
+// keyerOf returns the keyer of the input that b came over, nil when it has none.
+func (l *link) keyerOf(b *stream.Batch) Keyer {
+	if l.keyers == nil {
+		return nil
+	}
+	return l.keyers[b.Port]
+}
+
+// unkeyed reports whether a record has come over an exchange without its key.
+func unkeyed(b *stream.Batch) bool {
+	for i := range b.Records {
+		if b.Records[i].Group == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // rekey computes keys in place and leaves out the records that have none.
-func (l *link) rekey(b *stream.Batch) (*stream.Batch, error) {
+func (l *link) rekey(b *stream.Batch, k Keyer) (*stream.Batch, error) {
 	bad := 0
-	err := l.keyer.Key(b, func(i int, err error) {
+	err := k.Key(b, func(i int, err error) {
 		bad++
 		b.Records[i].Group = nil
 		l.out.Reject(b.Records[i], err)
@@ -117,10 +136,7 @@ func (l *link) deliver(ctx context.Context, tag stream.Tag, b *stream.Batch) (er
 			continue
 		}
 		l.env.Listener.Did("R3", l.env.Task(), stream.NoCheckpoint)
-		err = c.ex.route(ctx, b, func(i int, err error) {
-			b.Records[i].Group = nil
-			l.out.Reject(b.Records[i], err)
-		})
+		err = c.ex.route(ctx, b)
 	}
 	return err
 }

@@ -36,20 +36,23 @@ type target struct {
 }
 
 // route is step R3: record -> key -> key group -> subtask.
-func (x *exchange) route(ctx context.Context, b *stream.Batch, reject func(i int, err error)) error {
+//
+// A record without a key goes to the first target, where the component that asked
+// for the key rejects it under its own policy.
+func (x *exchange) route(ctx context.Context, b *stream.Batch) error {
 	if x.keyer == nil {
 		return x.pass(ctx, b)
 	}
-	if err := x.keyer.Key(b, reject); err != nil {
+	if err := x.keyer.Key(b, func(i int, _ error) { b.Records[i].Group = nil }); err != nil {
 		return err
 	}
 	groups := len(x.byGroup)
 	for i := range b.Records {
 		r := &b.Records[i]
-		if r.Group == nil {
-			continue // rejected
+		t := x.targets[0]
+		if r.Group != nil {
+			t = x.targets[x.byGroup[stream.KeyGroupOf(r.Hash, groups)]]
 		}
-		t := x.targets[x.byGroup[stream.KeyGroupOf(r.Hash, groups)]]
 		if err := x.add(ctx, t, r); err != nil {
 			return err
 		}

@@ -46,6 +46,7 @@ func (o *output) Batch() *stream.Batch {
 // EmitBatch passes a batch on.
 func (o *output) EmitBatch(b *stream.Batch) {
 	o.seal()
+	b.Port = 0 // who is chained behind has one input
 	if len(b.Records) == 0 {
 		b.Release()
 		return

@@ -25,7 +25,6 @@ func recountSpec(job *config.Job) (verify.Spec, error) {
 			s.Sources = append(s.Sources, src)
 		case *kafka.Sink:
 			s.Sinks = append(s.Sinks, recountSink(c, spec))
-			s.AtLeastOnce = s.AtLeastOnce || spec.Delivery == "at_least_once"
 		default:
 			t, ok := recountTransform(c)
 			if !ok {
@@ -76,7 +75,7 @@ func offsets(m config.Map[config.Map[int64]]) (verify.Offsets, error) {
 func recountSink(c *config.Component, spec *kafka.Sink) verify.Sink {
 	conn := config.Connected[kafka.Connection](c, "connection", spec.Connection)
 	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Conn: conn.Conn(), Topic: spec.Topic, Key: string(spec.Key), Value: string(spec.Value),
-		Map: recountFields(spec.Map), Encode: spec.Encode, DropHeaders: spec.Headers == "none", OnError: c.OnError(), Parallelism: c.Parallelism}
+		Map: recountFields(spec.Map), Encode: spec.Encode, AtLeastOnce: spec.Delivery == "at_least_once", DropHeaders: spec.Headers == "none", OnError: c.OnError(), Parallelism: c.Parallelism}
 }
 
 func recountFields(m config.Map[config.Expr]) (out []verify.Field) {
