@@ -85,6 +85,9 @@ func (w *wire) draw(key kmsg.Key, answer bool) (late time.Duration, reset bool) 
 	if w.w.latency > 0 {
 		late = time.Duration(w.r.Int64N(int64(w.w.latency)))
 	}
+	if w.p.s.healed.Load() {
+		return late, false
+	}
 	chance := w.w.reset
 	if answer {
 		chance += w.w.lose[key]

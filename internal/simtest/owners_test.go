@@ -46,7 +46,7 @@ func (s *sim) succession() {
 		}
 	}
 	s.setFaults("")
-	s.gremlin.calm()
+	s.heal()
 	s.finish(owners)
 	s.checkSuccession(owners)
 	pause(transactionTimeout + time.Minute) // nobody is left to sweep up what they opened

@@ -18,6 +18,7 @@ import (
 
 	"etl/internal/fault"
 	"etl/internal/simtest/crashfs"
+	"etl/pipeline"
 )
 
 var (
@@ -107,6 +108,7 @@ type sim struct {
 	background sync.WaitGroup
 	processes  int
 	running    atomic.Int32    // jobs
+	healed     atomic.Bool     // nothing goes wrong any more: the job must get to its end
 	story      []string        // what happened, for messages
 	abandoned  map[string]bool // checkpoints whose abandonment was judged
 	lossTold   error           // the job declared a loss
@@ -175,7 +177,7 @@ func (s *sim) lives() {
 	for n := 0; ; n++ {
 		e := s.drawEnding(n)
 		if e.how == undisturbed {
-			s.gremlin.calm()
+			s.heal()
 		}
 		s.maybeRescale(n)
 		err := s.live(e)
@@ -192,6 +194,12 @@ func (s *sim) lives() {
 		}
 		s.maybeJump()
 	}
+}
+
+// heal ends all trouble but latency.
+func (s *sim) heal() {
+	s.gremlin.calm()
+	s.healed.Store(true)
 }
 
 func (s *sim) maybeRescale(n int) {
@@ -230,7 +238,7 @@ func (s *sim) live(e ending) error {
 	p.cancel = cancel
 	undo := s.arrange(e, p, j)
 	defer undo()
-	err = s.await(p, j.Run, ctx)
+	err = s.await(p, j, ctx)
 	if err != nil && p.isDead() {
 		err = errKilled
 	}
@@ -242,18 +250,18 @@ func (s *sim) live(e ending) error {
 
 // await runs the job and returns how it ended. One that does not end at all is an
 // error, and the bubble's.
-func (s *sim) await(p *process, run func(context.Context) error, ctx context.Context) error {
+func (s *sim) await(p *process, j *pipeline.Job, ctx context.Context) error {
 	done := make(chan error, 1)
 	s.running.Add(1)
 	defer s.running.Add(-1)
-	go func() { done <- run(ctx) }()
+	go func() { done <- j.Run(ctx) }()
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(stuckAfter):
 	}
 	buf := make([]byte, 1<<20)
-	s.fail("%s does not end (dead: %v):\n%s", p.name, p.isDead(), buf[:runtime.Stack(buf, true)])
+	s.fail("%s does not end (dead: %v): %+v\n%s", p.name, p.isDead(), j.Status(), buf[:runtime.Stack(buf, true)])
 	p.kill(false)
 	<-done
 	return errStuck

@@ -50,7 +50,8 @@ func (s *store) call(ctx context.Context, op string, f func() error) error {
 	if err := s.p.gate(ctx); err != nil {
 		return err
 	}
-	if luck < s.m.fail {
+	healed := s.p.s.healed.Load()
+	if luck < s.m.fail && !healed {
 		s.p.s.cov.add("storage/failed/" + op)
 		return errDisk
 	}
@@ -59,7 +60,7 @@ func (s *store) call(ctx context.Context, op string, f func() error) error {
 	if err := s.p.gate(ctx); err != nil {
 		return err
 	}
-	if err == nil && luck > 1-s.m.unknown {
+	if err == nil && luck > 1-s.m.unknown && !healed {
 		s.p.s.cov.add("storage/unknown/" + op)
 		return errDisk
 	}

@@ -3,6 +3,7 @@ package pebbledb
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"etl/internal/fault"
@@ -201,14 +202,29 @@ func (b *Backend) copyPrivate(id stream.CheckpointID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wantPrivate = stream.NoCheckpoint
-	b.private, b.privateErr = map[stream.CheckpointID]*materialized{}, map[stream.CheckpointID]error{}
+	if b.private == nil {
+		b.private, b.privateErr = map[stream.CheckpointID]*materialized{}, map[stream.CheckpointID]error{}
+	}
 	if err != nil {
 		b.privateErr[id] = err
 	} else {
 		b.counts.materializations.Add(1)
 		b.private[id] = m
 	}
+	forgetOldest(b.private)
+	forgetOldest(b.privateErr)
 	b.changedLocked()
+}
+
+// privateCopies is how many checkpoints' copies are remembered. All stores of one
+// checkpoint must get the same, and one may come to it long after another went on:
+// as many as there are checkpoints under way must be known.
+const privateCopies = 64
+
+func forgetOldest[T any](m map[stream.CheckpointID]T) {
+	if len(m) > privateCopies {
+		delete(m, slices.Min(slices.Collect(maps.Keys(m))))
+	}
 }
 
 // privateBase returns a copy of the base that belongs to checkpoint id alone. It
