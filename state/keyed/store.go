@@ -234,7 +234,7 @@ func (s *Store) AppendKey(b []byte, i int, key []byte) []byte {
 	return c.append(b, c.group(key), key)
 }
 
-// Batch implements state.Keyed for the first declared state.
+// Batch implements state.Keyed for the first declared state: R6.
 func (s *Store) Batch(ctx context.Context, keys [][]byte, hashes []uint64, refs []state.Ref) error {
 	return s.tables[0].Batch(ctx, keys, hashes, refs)
 }

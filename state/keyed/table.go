@@ -40,7 +40,7 @@ type table struct {
 	sink   uint8 // keeps the compiler from dropping reads that only warm caches
 }
 
-// Batch implements state.Keyed: R6 of a record's journey.
+// Batch implements state.Keyed.
 func (t *table) Batch(ctx context.Context, keys [][]byte, hashes []uint64, refs []state.Ref) error {
 	if err := t.begin(); err != nil {
 		return err

@@ -1,11 +1,11 @@
 package pebbledb_test
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -55,6 +55,7 @@ func child(dir string) error {
 			if err := r.write(childWrites(r.round), r.round); err != nil {
 				return err
 			}
+			fmt.Fprintln(os.Stdout, "round", r.round)
 		}
 		if err := r.checkpoint(r.round%5 != 0); err != nil {
 			return err
@@ -70,12 +71,17 @@ func child(dir string) error {
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	var reused, discarded, materialized, spilled int64
-	for i := range 6 {
+	for i := range 4 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "ETL_PEBBLEDB_CHILD="+dir)
 		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		must(t, err)
 		must(t, cmd.Start())
-		time.Sleep(time.Duration(700+i*130) * time.Millisecond)
+		lines := bufio.NewScanner(out)
+		for range 20 + 7*i { // the third round of three is where a checkpoint begins
+			lines.Scan()
+		}
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 
