@@ -147,12 +147,14 @@ func (h history) from() stream.CheckpointID {
 	return h.end()
 }
 
-// size returns bytes and number of the segments.
-func (h history) size() (bytes int64, count int) {
+// since returns size and number of the segments after a checkpoint.
+func (h history) since(id stream.CheckpointID) (bytes int64, count int) {
 	for _, l := range h.links {
-		bytes += l.Size
+		if l.To > id {
+			bytes, count = bytes+l.Size, count+1
+		}
 	}
-	return bytes, len(h.links)
+	return bytes, count
 }
 
 // handles returns the whole chain as metadata lists it.

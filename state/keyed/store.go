@@ -67,9 +67,8 @@ type Options struct {
 	// Tiered: the base below Tier holds entries of this store already.
 	Tiered bool
 	// Chain is the restored chain that this store's snapshots go on with, nil to
-	// begin a new one; Mark is the end of its segment that the base stands at.
+	// begin a new one.
 	Chain *Chain
-	Mark  stream.CheckpointID
 }
 
 // Store is the keyed state of one subtask of one operator; see the package
@@ -113,7 +112,7 @@ func NewStore(o Options) (*Store, error) {
 	if len(o.Descriptors) == 0 || len(o.Descriptors) > 255 {
 		return nil, stream.Errorf(stream.BadConfig, "state.descriptors", "open keyed state", o.Task.String(), "%d keyed states are declared; 1 to 255 are possible", len(o.Descriptors))
 	}
-	if o.KeyGroups.Len() <= 0 || int(o.KeyGroups.To) > o.MaxParallelism {
+	if o.KeyGroups.Len() <= 0 || int(o.KeyGroups.To) > o.MaxParallelism || o.MaxParallelism > int(MetaGroup) {
 		return nil, stream.Errorf(stream.BadConfig, "state.key_groups", "open keyed state", o.Task.String(), "key groups [%d, %d) of %d", o.KeyGroups.From, o.KeyGroups.To, o.MaxParallelism)
 	}
 	s := &Store{Options: o, tier: o.Tier, tiered: o.Tiered, cur: firstEpoch, closed: make(chan struct{})}
@@ -152,7 +151,7 @@ func (s *Store) adopt(c *Chain) {
 		s.size = c.Segments[0].Size
 	}
 	for _, h := range c.Segments {
-		s.hist.links = append(s.hist.links, link{Handle: h, pinned: h.To == s.Mark})
+		s.hist.links = append(s.hist.links, link{Handle: h})
 	}
 	s.last = s.hist.end()
 }
@@ -203,6 +202,13 @@ func (s *Store) Lower() {
 	s.tiered = true
 	for _, t := range s.tables {
 		t.complete = false
+	}
+}
+
+// Pin keeps a segment's end in the chain: the base bears it as its mark.
+func (s *Store) Pin(id stream.CheckpointID) {
+	for i := range s.hist.links {
+		s.hist.links[i].pinned = s.hist.links[i].pinned || s.hist.links[i].To == id
 	}
 }
 
@@ -340,16 +346,12 @@ func (s *Store) idle() bool {
 // plan decides what the sealed epoch's snapshot consists of.
 func (s *Store) plan(sd *sealed) {
 	s.mu.Lock()
-	bytes, count := s.hist.size()
-	size, end := s.size, s.hist.end()
-	if s.hist.base == nil && count > 0 {
-		bytes, count = bytes-size, count-1
-	}
+	hist, size := s.hist, s.size
 	s.mu.Unlock()
 	sd.lo = sd.epoch - 1
 	whole := s.complete() && !s.tiered
 	switch {
-	case whole && (s.fresh || s.Policy.Full || end != stream.NoCheckpoint && s.wantsFull(size, bytes, count)):
+	case whole && (s.fresh || s.Policy.Full || s.wantsFull(hist, size)):
 		sd.kind, sd.lo = everything, 0
 		s.fresh = false
 		return
@@ -361,7 +363,7 @@ func (s *Store) plan(sd *sealed) {
 		sd.kind, sd.lo = sinceBase, s.applied.Load()
 		s.fresh = false
 	}
-	use := Use{ID: sd.id, Complete: s.complete(), Unapplied: s.unapplied(), Segments: bytes, Count: count}
+	use := Use{ID: sd.id, Complete: s.complete(), Unapplied: s.unapplied(), Since: hist.since}
 	if s.capturing.Load() || !s.tier.Wants(use) {
 		return
 	}
@@ -370,9 +372,14 @@ func (s *Store) plan(sd *sealed) {
 	s.tiered = true
 }
 
-// wantsFull reports whether the chain should begin anew with a full segment.
-func (s *Store) wantsFull(size, bytes int64, count int) bool {
-	return !(s.Policy.Base && s.tier != nil) && s.Policy.Long(size, bytes, count)
+// wantsFull reports whether a chain, which begins with a full segment of size
+// bytes, should begin anew with another one.
+func (s *Store) wantsFull(h history, size int64) bool {
+	if s.Policy.Base && s.tier != nil || len(h.links) == 0 {
+		return false
+	}
+	bytes, count := h.since(h.links[0].To)
+	return s.Policy.Long(size, bytes, count)
 }
 
 // complete reports whether all keys of all tables are in memory.
@@ -405,9 +412,10 @@ func (s *Store) Slice() (more bool, err error) {
 }
 
 // OverBudget implements state.Store. A checkpoint helps only while no capture
-// is on its way.
+// is on its way, and only a store that holds its share.
 func (s *Store) OverBudget() bool {
-	return s.tier != nil && !s.capturing.Load() && s.Budget.unapplied.Load() > s.Budget.limit/2
+	all := s.Budget.unapplied.Load()
+	return s.tier != nil && all > s.Budget.limit/2 && !s.capturing.Load() && s.unapplied() > all/2/max(1, s.Budget.stores.Load())
 }
 
 // count publishes the store's size.

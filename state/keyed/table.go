@@ -269,8 +269,10 @@ func (t *table) resize(addr uint32, h *header, n int) *header {
 		t.hint = min(n, 4096)
 	}
 	if n > t.room(addr, h) {
+		was := t.size(addr, h)
 		addr, h = t.move(addr, h, n)
 		t.dirty.set(h.pos, addr)
+		t.unapplied += int64(t.size(addr, h) - was)
 	}
 	if old := int(h.vlen); n > old {
 		clear(h.value(n)[old:])

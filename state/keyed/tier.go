@@ -39,11 +39,10 @@ type Use struct {
 	ID stream.CheckpointID
 	// Complete: everything is in memory.
 	Complete bool
-	// Unapplied is the size of the entries that the base does not have, and
-	// Segments that of the segments since the base, in bytes.
-	Unapplied, Segments int64
-	// Count is the number of those segments.
-	Count int
+	// Unapplied is the size of the entries that the base does not have, in bytes.
+	Unapplied int64
+	// Since returns size and number of the chain's segments after a checkpoint.
+	Since func(stream.CheckpointID) (bytes int64, count int)
 }
 
 // Base is a materialized base as a store's chain lists it.

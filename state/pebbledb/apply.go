@@ -39,10 +39,13 @@ func (b *Backend) apply(o *offer) error {
 
 // ensureBase opens a new base when there is none.
 func (b *Backend) ensureBase() (*base, error) {
+	b.opening.Lock()
+	defer b.opening.Unlock()
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.base != nil {
-		return b.base, nil
+	have := b.base
+	b.mu.Unlock()
+	if have != nil {
+		return have, nil
 	}
 	name, err := b.cfg.random(6)
 	if err != nil {
@@ -52,6 +55,8 @@ func (b *Backend) ensureBase() (*base, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.use(n)
 	return n, nil
 }
@@ -61,7 +66,7 @@ func (b *Backend) createBase(dir string) (*base, error) {
 	o := b.options()
 	o.ErrorIfExists = true
 	n := &base{dir: dir, stored: map[string]state.Handle{}}
-	n.meta = meta{origin: origin{Lineage: b.cfg.Lineage}, marks: map[storeID]mark{}}
+	n.meta = meta{origin: origin{Lineage: b.cfg.Lineage, MaxParallelism: b.cfg.MaxParallelism}, marks: map[storeID]mark{}}
 	err := b.within("make a local state base", func() (err error) {
 		if n.db, err = pebble.Open(dir, o); err != nil {
 			return err

@@ -29,16 +29,19 @@ type Backend struct {
 	probing   atomic.Bool // a local database is looked at: its faults only discard it
 	counts    counts
 
-	mu        sync.Mutex
-	base      *base // nil until something is applied or restored
-	scratch   *pebble.DB
-	scratchAt string
-	chains    map[stream.UID][]keyed.Chain
-	restored  state.Restored
-	has       map[storeID]int // how many segments of a restored chain the base has
-	tiers     []*tier
-	completed stream.CheckpointID
-	offers    []*offer
+	opening sync.Mutex // held while a database is opened, which may take a while
+
+	mu           sync.Mutex
+	base         *base // nil until something is applied or restored
+	scratch      *pebble.DB
+	scratchAt    string
+	chains       map[stream.UID][]keyed.Chain
+	restored     state.Restored
+	restoredSize int64           // of the restored base, in storage
+	has          map[storeID]int // how many segments of a restored chain the base has
+	tiers        []*tier
+	completed    stream.CheckpointID
+	offers       []*offer
 	goals
 }
 
@@ -117,7 +120,7 @@ func (b *Backend) Stats() state.BackendStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range b.tiers {
-		s.SegmentBytesSinceBase += t.use.Segments
+		s.SegmentBytesSinceBase += t.bytes
 	}
 	if b.base != nil && b.Err() == nil && b.ctx.Err() == nil {
 		s.BaseBytes = int64(b.base.db.Metrics().DiskSpaceUsage())

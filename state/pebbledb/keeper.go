@@ -62,12 +62,12 @@ func (b *Backend) considerGoal() {
 	var bytes int64
 	count := 0
 	for _, t := range b.tiers {
-		if t.inBase || b.cfg.Policy.Base {
-			bytes += t.use.Segments
-			count = max(count, t.use.Count)
+		if t.counts() {
+			bytes += t.bytes
+			count = max(count, t.count)
 		}
 	}
-	var size int64
+	size := b.restoredSize
 	if l := len(b.made); l > 0 {
 		size = b.made[l-1].size
 	}
@@ -123,16 +123,16 @@ func (b *Backend) nextOffer() *offer {
 }
 
 func (b *Backend) finish(o *offer, err error) {
+	b.mu.Lock()
+	if b.applying = false; err == nil {
+		o.tier.reached = max(o.tier.reached, o.goal)
+	}
+	b.changedLocked()
+	b.mu.Unlock()
 	o.capture.Done(err == nil)
 	if err != nil {
 		b.fail(stream.Errorf(stream.Restart, "state.apply", "apply changes to the local state base", b.cfg.Dir, "%w", err))
-		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.applying = false
-	o.tier.reached = max(o.tier.reached, o.goal)
-	b.changedLocked()
 }
 
 // ready reports whether the base holds what the wanted materialization needs.
@@ -147,7 +147,7 @@ func (b *Backend) ready() bool {
 		return false
 	}
 	for _, t := range b.tiers {
-		if (t.inBase || b.cfg.Policy.Base) && t.reached < b.goal {
+		if t.counts() && t.reached < b.goal {
 			return false
 		}
 	}
@@ -189,6 +189,9 @@ func (b *Backend) endMaterialize(m *materialized, goal int, err error) {
 	b.made = append(b.made, m)
 	b.made = b.made[max(0, len(b.made)-2):]
 	b.done, b.anew = goal, false
+	for _, t := range b.tiers {
+		t.bytes, t.count = 0, 0
+	}
 	b.changedLocked()
 	b.wake()
 }
@@ -209,7 +212,7 @@ func (b *Backend) copyPrivate(id stream.CheckpointID) {
 		b.privateErr[id] = err
 	} else {
 		b.counts.materializations.Add(1)
-		b.private[id] = m
+		b.private[id], b.anew = m, false
 	}
 	forgetOldest(b.private)
 	forgetOldest(b.privateErr)

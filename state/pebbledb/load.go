@@ -128,8 +128,8 @@ func (b *Backend) openVerified(dir string, files map[string]state.Handle) (*base
 
 // verify compares a loaded base with what the chains say of it.
 func (b *Backend) verify(n *base, files map[string]state.Handle) error {
-	if n.meta.origin.Lineage != b.cfg.Lineage || n.meta.origin.Base != baseName(files) || n.meta.moving {
-		return fmt.Errorf("it says that it is base %q of %s", n.meta.origin.Base, n.meta.origin.Lineage)
+	if o := n.meta.origin; o.Lineage != b.cfg.Lineage || o.Base != baseName(files) || o.MaxParallelism != b.cfg.MaxParallelism || n.meta.moving {
+		return fmt.Errorf("it says that it is base %q of %s with %d key groups", o.Base, o.Lineage, o.MaxParallelism)
 	}
 	for uid, chains := range b.chains {
 		for i := range chains {

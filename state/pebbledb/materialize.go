@@ -96,7 +96,7 @@ func (b *Backend) link() (m *materialized, files []localFile, err error) {
 // dedicate writes the name of the materialization into the base, and the marks
 // of the stores if key groups have moved.
 func (b *Backend) dedicate(base *base, m *materialized, anew bool) error {
-	o := origin{Lineage: b.cfg.Lineage, Base: m.name}
+	o := origin{Lineage: b.cfg.Lineage, MaxParallelism: b.cfg.MaxParallelism, Base: m.name}
 	return b.within("name a base", func() error {
 		batch := base.db.NewBatch()
 		if err := setJSON(batch, originKey, o); err != nil {

@@ -72,7 +72,8 @@ var (
 
 // origin says what base this is.
 type origin struct {
-	Lineage stream.Lineage `json:"lineage"`
+	Lineage        stream.Lineage `json:"lineage"`
+	MaxParallelism int            `json:"max_parallelism"`
 	// Base is the name under which it was materialized last, "" for never.
 	Base string `json:"base,omitempty"`
 }
@@ -167,12 +168,16 @@ func setJSON(w pebble.Writer, key []byte, v any) error {
 // settleMarks makes the marks of a base whose key groups have moved those of the
 // stores that hold them now. Nothing was applied since the restore.
 func (b *Backend) settleMarks(base *base) {
-	base.meta.marks, base.meta.moving = map[storeID]mark{}, false
+	marks := map[storeID]mark{}
 	for _, t := range b.tiers {
-		if t.inBase {
-			base.meta.marks[t.id] = t.mark
+		switch {
+		case t.moved != nil:
+			marks[t.id] = *t.moved
+		case t.inBase:
+			marks[t.id] = base.meta.marks[t.id]
 		}
 	}
+	base.meta.marks, base.meta.moving = marks, false
 }
 
 // writeMarks replaces all marks, and ends the time in which they mean nothing.

@@ -3,6 +3,8 @@ package pebbledb_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -14,15 +16,18 @@ import (
 	"etl/stream"
 )
 
-// job drives several operators on one backend, each with one subtask.
+// job drives several operators on one backend, each with one subtask unless
+// parallel says otherwise.
 type job struct {
 	t       *testing.T
 	fs      vfs.FS
 	storage *statetest.Storage
 	attempt stream.Attempt
 	b       *pebbledb.Backend
-	stores  map[stream.UID]state.Store
+	stores  map[stream.TaskID]state.Store
 	id      stream.CheckpointID
+	// parallel is the number of subtasks of operators that have not 1.
+	parallel map[stream.UID]int
 }
 
 func (j *job) start(from stream.CheckpointID, keyedState map[stream.UID][]state.Handle, uids ...stream.UID) {
@@ -37,12 +42,16 @@ func (j *job) start(from stream.CheckpointID, keyedState map[stream.UID][]state.
 	})
 	must(j.t, err)
 	must(j.t, j.b.Restore(context.Background(), state.Restored{ID: from, Keyed: keyedState, Objects: j.storage}))
-	j.stores = map[stream.UID]state.Store{}
+	j.stores = map[stream.TaskID]state.Store{}
 	for _, uid := range uids {
-		j.stores[uid], err = j.b.Open(context.Background(), state.Spec{
-			Task: stream.TaskID{UID: uid}, KeyGroups: stream.KeyGroupRange{To: 128}, Descriptors: []state.Descriptor{statetest.Descriptor},
-		})
-		must(j.t, err)
+		p := max(1, j.parallel[uid])
+		for i := range p {
+			task := stream.TaskID{UID: uid, Subtask: i}
+			j.stores[task], err = j.b.Open(context.Background(), state.Spec{
+				Task: task, KeyGroups: stream.RangeOf(i, p, stream.DefaultMaxParallelism), Descriptors: []state.Descriptor{statetest.Descriptor},
+			})
+			must(j.t, err)
+		}
 	}
 }
 
@@ -57,8 +66,9 @@ func (j *job) stop() {
 // ref looks one key up.
 func (j *job) ref(uid stream.UID, key string) state.Ref {
 	j.t.Helper()
-	refs := make([]state.Ref, 1)
-	must(j.t, j.stores[uid].Batch(context.Background(), [][]byte{[]byte(key)}, []uint64{stream.Hash([]byte(key))}, refs))
+	refs, hash := make([]state.Ref, 1), stream.Hash([]byte(key))
+	task := stream.TaskID{UID: uid, Subtask: stream.SubtaskOf(stream.KeyGroupOf(hash, stream.DefaultMaxParallelism), max(1, j.parallel[uid]), stream.DefaultMaxParallelism)}
+	must(j.t, j.stores[task].Batch(context.Background(), [][]byte{[]byte(key)}, []uint64{hash}, refs))
 	return refs[0]
 }
 
@@ -77,21 +87,21 @@ func (j *job) checkpoint() map[stream.UID][]state.Handle {
 	j.t.Helper()
 	j.id++
 	out := map[stream.UID][]state.Handle{}
-	snaps := map[stream.UID]state.Snapshot{}
-	for uid, s := range j.stores {
+	snaps := map[stream.TaskID]state.Snapshot{}
+	for task, s := range j.stores {
 		snap, err := s.Snapshot(j.id)
 		must(j.t, err)
-		snaps[uid] = snap
+		snaps[task] = snap
 		for more := true; more; {
 			more, err = s.Slice()
 			must(j.t, err)
 		}
 	}
-	for uid, snap := range snaps {
+	for task, snap := range snaps {
 		hs, err := snap.Persist(context.Background(), j.storage.Uploader(j.attempt))
 		must(j.t, err)
 		snap.Release(true)
-		out[uid] = hs
+		out[task.UID] = append(out[task.UID], hs...)
 	}
 	j.b.Completed(j.id)
 	j.b.Rest()
@@ -133,6 +143,58 @@ func TestDroppedOperator(t *testing.T) {
 			t.Errorf("b is %s after its state has been to the base", got)
 		}
 		k.stop()
+	}
+}
+
+// TestRescaleOne: when one operator is rescaled, the chains of all that live in
+// the base begin on the same new one, and nobody's marks are mixed up.
+func TestRescaleOne(t *testing.T) {
+	j := &job{t: t, fs: vfs.NewMem(), storage: statetest.NewStorage(), parallel: map[stream.UID]int{"a": 1, "b": 2}}
+	keys := []string{"one", "two", "three", "four", "five", "six"}
+	var hs map[stream.UID][]state.Handle
+	var from stream.CheckpointID
+	for attempt, p := range []int{1, 3, 2, 2, 1} {
+		j.parallel["a"] = p
+		j.start(from, hs, "a", "b")
+		for round := range 3 {
+			for i, k := range keys {
+				n := attempt*3 + round
+				want := fmt.Sprint(n - 1)
+				if n == 0 {
+					want = "absent"
+				}
+				for _, uid := range []stream.UID{"a", "b"} {
+					if i == 0 && uid == "b" { // not written again: it stays where it is
+						want = "0"
+						if n == 0 {
+							want = "absent"
+						}
+					}
+					if got := j.get(uid, k); got != want {
+						t.Fatalf("attempt %d, round %d: %s of %s is %s instead of %s", attempt, round, k, uid, got, want)
+					}
+					if i > 0 || uid == "a" || n == 0 {
+						j.set(uid, k, fmt.Sprint(n))
+					}
+				}
+			}
+			hs, from = j.checkpoint(), j.id
+			base := ""
+			for _, h := range append(slices.Clone(hs["a"]), hs["b"]...) {
+				if h.Role == state.BaseFile && base != "" && h.Base != base {
+					t.Fatalf("attempt %d: two bases, %s and %s", attempt, base, h.Base)
+				} else if h.Role == state.BaseFile {
+					base = h.Base
+				}
+			}
+		}
+		if s := j.b.Stats(); s.Materializations == 0 {
+			t.Errorf("attempt %d: no base was made", attempt)
+		}
+		j.stop()
+		if attempt%2 == 0 {
+			j.fs = vfs.NewMem()
+		}
 	}
 }
 

@@ -52,6 +52,9 @@ func (b *Backend) Restore(ctx context.Context, r state.Restored) error {
 	if b.base == nil {
 		return nil
 	}
+	for _, h := range files {
+		b.restoredSize += h.Size
+	}
 	b.names.Load(b.base.meta.names)
 	return b.purge()
 }
@@ -170,6 +173,8 @@ func (b *Backend) fits(m *meta) error {
 	switch {
 	case m.origin.Lineage != b.cfg.Lineage:
 		return fmt.Errorf("it is of lineage %s", m.origin.Lineage)
+	case m.origin.MaxParallelism != b.cfg.MaxParallelism:
+		return fmt.Errorf("it has %d key groups", m.origin.MaxParallelism)
 	case m.moving:
 		return errors.New("it was left while key groups were being moved")
 	}
@@ -305,14 +310,14 @@ func (b *Backend) Open(ctx context.Context, spec state.Spec) (state.Store, error
 		}
 	}
 	o.Tiered = t.inBase
-	if n, ok := b.has[t.id]; ok && same != nil && n > 0 {
-		o.Mark = same.Segments[n-1].To
-	}
 	s, err := keyed.NewStore(o)
 	if err != nil {
 		return nil, err
 	}
 	t.store = s
+	if n, ok := b.has[t.id]; ok && same != nil && n > 0 {
+		s.Pin(same.Segments[n-1].To)
+	}
 	if err := b.fill(ctx, t, part, same); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -386,6 +391,7 @@ func (f *filler) lower() error {
 		return err
 	}
 	if f.moved {
+		f.t.moved = &f.next
 		if err := f.b.move(base); err != nil {
 			return err
 		}
@@ -396,8 +402,8 @@ func (f *filler) lower() error {
 	}
 	f.sink = &sink{w: w, store: f.t.store}
 	f.t.inBase = true
-	f.t.mark = f.next
 	f.t.store.Lower()
+	f.t.store.Pin(f.next.ID)
 	return nil
 }
 

@@ -27,19 +27,26 @@ const scratchHeader = 5
 // Scratch implements keyed.Tier.
 func (t *tier) Scratch() (keyed.Scratch, error) {
 	b := t.b
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	b.mu.Lock()
+	db := b.scratch
+	b.mu.Unlock()
+	if db != nil {
+		return &scratch{t: t, db: db}, nil
+	}
+	random, err := b.cfg.random(6)
+	if err != nil {
+		return nil, err
+	}
+	dir := b.cfg.FS.PathJoin(b.cfg.Dir, scratchPrefix+random)
+	if db, err = pebble.Open(dir, b.scratchOptions()); err != nil {
+		return nil, environment(dir, err)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.scratch == nil {
-		random, err := b.cfg.random(6)
-		if err != nil {
-			return nil, err
-		}
-		b.scratchAt = b.cfg.FS.PathJoin(b.cfg.Dir, scratchPrefix+random)
-		if b.scratch, err = pebble.Open(b.scratchAt, b.scratchOptions()); err != nil {
-			return nil, environment(b.scratchAt, err)
-		}
-	}
-	return &scratch{t: t, db: b.scratch}, nil
+	b.scratch, b.scratchAt = db, dir
+	return &scratch{t: t, db: db}, nil
 }
 
 func (s *scratch) key(b []byte, gen uint32, key []byte) []byte {

@@ -24,11 +24,11 @@ func TestVirtualTime(t *testing.T) {
 		for i := range 5 {
 			j := &job{t: t, fs: fs, storage: storage, attempt: stream.Attempt(i)}
 			j.start(from, hs, "a", "b")
-			for uid := range j.stores {
-				if got, want := j.get(uid, "k"), []string{"absent", "0", "1", "2", "3"}[i]; got != want {
-					t.Errorf("attempt %d: %s is %s instead of %s", i, uid, got, want)
+			for task := range j.stores {
+				if got, want := j.get(task.UID, "k"), []string{"absent", "0", "1", "2", "3"}[i]; got != want {
+					t.Errorf("attempt %d: %s is %s instead of %s", i, task, got, want)
 				}
-				j.set(uid, "k", string(rune('0'+i)))
+				j.set(task.UID, "k", string(rune('0'+i)))
 			}
 			hs, from = j.checkpoint(), j.id
 			time.Sleep(time.Minute)

@@ -18,12 +18,13 @@ type tier struct {
 	store *keyed.Store
 	// Under Backend.mu:
 	inBase  bool // the base has a mark of this store, or is about to get one
-	use     keyed.Use
 	sealed  stream.CheckpointID
-	goal    int // the last goal that a capture of this store was taken for
-	reached int // and the last whose capture the base has
+	bytes   int64 // of the segments since the base, as of the last barrier
+	count   int
+	goal    int // the goal that the last capture of this store was taken for
+	reached int // the last goal whose capture the base has
 	number  uint16
-	mark    mark // of a store that was restored into the base
+	moved   *mark // of a store whose key groups were others' before
 }
 
 // offer is a capture that waits for its checkpoint to be complete.
@@ -48,20 +49,32 @@ func (t *tier) Wants(u keyed.Use) bool {
 	b := t.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t.use = u
 	if b.Err() != nil {
 		return false
 	}
+	newest := stream.NoCheckpoint
+	if l := len(b.made); l > 0 {
+		newest = b.made[l-1].marks[t.id].ID
+	}
+	t.bytes, t.count = u.Since(newest)
 	b.considerGoal()
-	if (t.inBase || b.cfg.Policy.Base) && t.goal < b.goal {
-		t.goal, t.inBase = b.goal, true
-		return true
+	if !t.counts() || t.reached >= b.goal {
+		if !b.needsRoom(u.Unapplied) {
+			return false
+		}
 	}
-	if u.Unapplied > 0 && b.budget.Used() > b.budget.Limit()/4*3 && b.budget.Unapplied() > b.budget.Limit()/4 {
-		t.inBase = true
-		return true
-	}
-	return false
+	t.goal, t.inBase = b.goal, true
+	return true
+}
+
+// counts reports whether the store is part of what is materialized.
+func (t *tier) counts() bool { return t.inBase || t.b.cfg.Policy.Base }
+
+// needsRoom reports whether the budget is filling up with entries that may not
+// leave memory, a fair part of them a store's own.
+func (b *Backend) needsRoom(own int64) bool {
+	all, limit := b.budget.Unapplied(), b.budget.Limit()
+	return own > all/4/int64(max(1, len(b.tiers))) && b.budget.Used() > limit/4*3 && all > limit/4
 }
 
 // Offer implements keyed.Tier.
