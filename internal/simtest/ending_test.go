@@ -22,6 +22,7 @@ const (
 	atTime      how = "killed after"    // a random time
 	stopped     how = "stopped after"   // a final checkpoint, exit 0
 	cancelled   how = "cancelled after" // no checkpoint, own transactions ended
+	refused     how = "refused"         // started in a way that must be refused, and change nothing
 )
 
 // ending is what one life comes to.
@@ -31,6 +32,7 @@ type ending struct {
 	n     int64
 	after time.Duration
 	power bool
+	wrong wrong // refused: what is wrong with the start
 }
 
 func (e ending) String() string {
@@ -41,6 +43,8 @@ func (e ending) String() string {
 		return fmt.Sprintf("%s %d", e.how, e.n)
 	case undisturbed:
 		return string(e.how)
+	case refused:
+		return fmt.Sprintf("%s (%s)", e.how, e.wrong)
 	}
 	return fmt.Sprintf("%s %v", e.how, e.after)
 }
@@ -48,6 +52,9 @@ func (e ending) String() string {
 // drawEnding decides how the n-th life ends. Points are taken in turn over the
 // seeds, so that each gets its share of deaths.
 func (s *sim) drawEnding(n int) ending {
+	if n < len(s.plan.script) {
+		return s.plan.script[n].end
+	}
 	r := s.r
 	e := ending{power: r.Float64() < s.plan.power, after: time.Duration(r.IntN(1500)) * time.Millisecond}
 	points := s.plan.mortalPoints()
@@ -63,7 +70,7 @@ func (s *sim) drawEnding(n int) ending {
 	}
 	luck := r.IntN(100)
 	switch {
-	case n >= s.plan.lives:
+	case n >= s.plan.lives || s.plan.script != nil:
 		e.how = undisturbed
 	case *aim != "":
 		e.how = atPoint
@@ -73,8 +80,10 @@ func (s *sim) drawEnding(n int) ending {
 		e.how, e.n = atPass, 1+int64(r.IntN(25)) // on its way up
 	case luck < 78:
 		e.how, e.n = atPass, 1+int64(r.IntN(600))
-	case luck < 90:
+	case luck < 87:
 		e.how = atTime
+	case luck < 91:
+		e.how, e.wrong = refused, pick(r, olderCheckpoint, wrongGraph, missingObject, otherStorage)
 	case luck < 96:
 		e.how = stopped
 	default:

@@ -31,8 +31,8 @@ func (s kafkaSink) Features() sink.Features      { return s.cfg.Features(transac
 const maxParallelism = 16
 
 // graph is the pipeline of the seed: source, an operator that takes its time, what
-// the shape says, sink.
-func (s *sim) graph() *pipeline.Graph {
+// the shape says, sink. counter is the name of the keyed operator.
+func (s *sim) graph(counter stream.UID) *pipeline.Graph {
 	conn := kafkaconn.Config{SeedBrokers: s.seeds}
 	b := pipeline.New("sim").Parallelism(s.par).MaxParallelism(maxParallelism)
 	st := b.Source("in", kafkaSource{s.sourceConfig(conn)}, &stream.Schema{Format: stream.JSON}).
@@ -43,7 +43,7 @@ func (s *sim) graph() *pipeline.Graph {
 	}
 	if s.plan.shape.keyed() {
 		st = st.KeyBy("meta.key", func() pipeline.Keyer { return transform.RecordKey() }).
-			Apply("count", transform.CountText(transform.OnChange))
+			Apply(counter, transform.CountText(transform.OnChange))
 	}
 	st.Sink("out", kafkaSink{s.sinkConfig(conn)})
 	g, err := b.Graph()

@@ -14,15 +14,27 @@ import (
 
 // newJob makes the job in a process.
 func (s *sim) newJob(p *process, takeOver bool) (*pipeline.Job, error) {
-	st, err := p.storage()
+	o, err := s.options(p, dataDir)
 	if err != nil {
 		return nil, err
 	}
-	o := pipeline.Options{World: p.world(), Storage: st, Policy: s.plan.policy, TakeOver: takeOver, Seed: s.seed + uint64(s.processes),
+	o.TakeOver = takeOver
+	return pipeline.NewJob(s.graph("count"), o)
+}
+
+// dataDir is where the job's checkpoints are.
+const dataDir = "/data/sim"
+
+func (s *sim) options(p *process, dir string) (o pipeline.Options, err error) {
+	st, err := p.storage(dir)
+	if err != nil {
+		return o, err
+	}
+	o = pipeline.Options{World: p.world(), Storage: st, Policy: s.plan.policy, Seed: s.seed + uint64(s.processes),
 		Restart:       pipeline.RestartStrategy{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 		DiscoverEvery: 300 * time.Millisecond, Listener: s.listener(p), NewBackend: func(e pipeline.BackendEnv) (state.Backend, error) { return s.newBackend(p, e) }}
 	o.Holder.Host = p.name
-	return pipeline.NewJob(s.graph(), o)
+	return o, nil
 }
 
 func (s *sim) newBackend(p *process, e pipeline.BackendEnv) (state.Backend, error) {

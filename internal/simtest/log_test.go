@@ -33,6 +33,9 @@ type (
 		ConfirmedThrough map[string]string `json:"confirmed_through"`
 	}
 	logTask struct {
+		Handles []struct {
+			Object string `json:"object"`
+		} `json:"handles"`
 		Splits []struct {
 			Partition  int32 `json:"partition"`
 			NextOffset int64 `json:"next_offset"`
@@ -59,7 +62,7 @@ func number(id string) uint64 {
 
 // readLog reads the job's log off the disk.
 func (s *sim) readLog() (out []logEntry) {
-	names, err := s.disk.List("/data/sim/log")
+	names, err := s.disk.List(dataDir + "/log")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // nobody got that far
 	}
@@ -72,7 +75,7 @@ func (s *sim) readLog() (out []logEntry) {
 			continue
 		}
 		var e logEntry
-		f, err := s.disk.Open("/data/sim/log/" + name)
+		f, err := s.disk.Open(dataDir + "/log/" + name)
 		if err == nil {
 			var b []byte
 			if b, err = io.ReadAll(f); err == nil && len(b) > logHeader {

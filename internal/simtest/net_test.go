@@ -118,7 +118,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		late += c.slow
 	}
 	pause(late)
-	if err := c.w.p.reach(key, false); err != nil {
+	if err := c.w.p.reach(context.Background(), key.Name()+" sent"); err != nil {
 		return 0, err
 	}
 	if reset {
@@ -158,7 +158,7 @@ func (c *conn) answer() error {
 	c.mu.Unlock()
 	late, reset := c.w.draw(key, true)
 	pause(late)
-	if err := c.w.p.reach(key, true); err != nil {
+	if err := c.w.p.reach(context.Background(), key.Name()+" answered"); err != nil {
 		return err
 	}
 	if reset {

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"etl/internal/fault"
 	"etl/pipeline"
 	"etl/stream"
@@ -60,6 +58,15 @@ func (o *owner) thawLater(d time.Duration) {
 	o.p.thaw()
 }
 
+// stops are where a process is stopped, in turn over the seeds: around everything
+// that decides or changes something outside.
+var stops = []string{
+	"put called", "put done", "EndTxn sent", "EndTxn answered", "put called", "put done",
+	"InitProducerID sent", "InitProducerID answered", "TxnOffsetCommit sent", "TxnOffsetCommit answered", "Produce sent", "Produce answered",
+	"OffsetFetch sent", "OffsetFetch answered", "DescribeTransactions sent", "DescribeTransactions answered", "DescribeProducers answered",
+	"ListTransactions answered", "list done", "get done", "create done", "delete called",
+}
+
 // takeOver starts another process.
 func (s *sim) takeOver(force bool) *owner {
 	o := &owner{p: s.newProcess(), result: make(chan error, 1), over: make(chan struct{})}
@@ -93,13 +100,16 @@ func (s *sim) stopSomewhere(o *owner) {
 		o.p.freeze()
 		return
 	}
-	key := pick(s.r, kmsg.EndTxn, kmsg.EndTxn, kmsg.InitProducerID, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.DescribeTransactions)
-	answer, nth := s.r.IntN(2) == 0, int64(1+s.r.IntN(6))
+	where := stops[(int(s.seed)*3+s.processes)%len(stops)]
+	nth := int64(1 + s.r.IntN(6))
+	if s.r.IntN(2) == 0 {
+		nth = 1 // while it starts
+	}
 	var n atomic.Int64
 	hit := make(chan struct{})
 	o.p.mu.Lock()
-	o.p.onReach = func(k kmsg.Key, a bool) {
-		if k == key && a == answer && n.Add(1) == nth {
+	o.p.onReach = func(at string) {
+		if at == where && n.Add(1) == nth {
 			o.p.freeze()
 			close(hit)
 		}
@@ -107,11 +117,14 @@ func (s *sim) stopSomewhere(o *owner) {
 	o.p.mu.Unlock()
 	select {
 	case <-hit:
-		s.tell("%s stopped at %s #%d, answer %v", o.p.name, key.Name(), nth, answer)
-		s.cov.add("owners/stopped at " + key.Name())
+		s.tell("%s stopped at %s #%d", o.p.name, where, nth)
+		s.cov.add("stopped at/" + where)
 	case <-time.After(3 * time.Second):
 		s.tell("%s goes on", o.p.name)
 	}
+	o.p.mu.Lock()
+	o.p.onReach = nil
+	o.p.mu.Unlock()
 	pause(time.Duration(s.r.IntN(100)) * time.Millisecond)
 }
 

@@ -54,6 +54,13 @@ type plan struct {
 	owners   bool          // successors take over while the old process goes on
 	jumps    bool          // time jumps while the job is down
 	rescale  bool
+	script   []step // what happens instead of what would be drawn
+}
+
+// step is one life of a scripted seed, and how long the job is down after it.
+type step struct {
+	end  ending
+	down time.Duration
 }
 
 // rand returns a source of randomness of its own for a purpose: what one part
@@ -80,7 +87,7 @@ func newPlan(r *rand.Rand) plan {
 		lives:   2 + r.IntN(7),
 		power:   pick(r, 0, 0.5, 1),
 		moves:   r.IntN(3) == 0,
-		owners:  r.IntN(7) == 0,
+		owners:  r.IntN(5) == 0,
 		jumps:   r.IntN(6) == 0,
 		rescale: r.IntN(2) == 0,
 		pebble:  r.IntN(3) > 0,

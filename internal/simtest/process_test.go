@@ -8,8 +8,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"etl/internal/simtest/crashfs"
 	"etl/stream"
 )
@@ -27,7 +25,7 @@ type process struct {
 	mu      sync.Mutex
 	dead    chan struct{} // closed at death
 	frozen  chan struct{} // not nil while stopped; closed when continued
-	onReach func(key kmsg.Key, answer bool)
+	onReach func(where string)
 	cancel  context.CancelCauseFunc
 	rnd     *entropy
 }
@@ -82,16 +80,16 @@ func (p *process) gate(ctx context.Context) error {
 	}
 }
 
-// reach is a request on its way out, or an answer that has come: a place where a
+// reach is a step outside, "EndTxn sent", "put done" and so on: a place where a
 // process can be stopped.
-func (p *process) reach(key kmsg.Key, answer bool) error {
+func (p *process) reach(ctx context.Context, where string) error {
 	p.mu.Lock()
 	f := p.onReach
 	p.mu.Unlock()
 	if f != nil {
-		f(key, answer)
+		f(where)
 	}
-	return p.gate(context.Background())
+	return p.gate(ctx)
 }
 
 // freeze stops the process, as SIGSTOP does, at its next step outside.

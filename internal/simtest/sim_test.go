@@ -55,12 +55,12 @@ func TestSeeds(t *testing.T) {
 }
 
 // runSeed runs one seed; change may alter its plan.
-func runSeed(t *testing.T, n uint64, change func(*plan)) {
+func runSeed(t *testing.T, n uint64, change func(*plan)) (s *sim) {
 	began := time.Now()
 	hang := time.AfterFunc(hangAfter, func() { dump(n) })
 	defer hang.Stop()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, n)
+		s = newSim(t, n)
 		if change != nil {
 			change(&s.plan)
 		}
@@ -70,6 +70,7 @@ func runSeed(t *testing.T, n uint64, change func(*plan)) {
 	if *seed != 0 {
 		t.Logf("seed %d took %v of real time", n, time.Since(began))
 	}
+	return s
 }
 
 // hangAfter is how much real time a seed may take: time stands still in the bubble
@@ -182,6 +183,7 @@ func (s *sim) lives() {
 		s.maybeRescale(n)
 		err := s.live(e)
 		switch {
+		case e.how == refused:
 		case err == nil && e.how == undisturbed, s.t.Failed():
 			return
 		case err == nil, errors.Is(err, errKilled):
@@ -192,7 +194,7 @@ func (s *sim) lives() {
 			s.fail("the job does not get to its end: %v", err)
 			return
 		}
-		s.maybeJump()
+		s.maybeJump(n)
 	}
 }
 
@@ -214,7 +216,13 @@ func (s *sim) maybeRescale(n int) {
 }
 
 // maybeJump lets the job be down for longer than something outside lasts.
-func (s *sim) maybeJump() {
+func (s *sim) maybeJump(n int) {
+	if s.plan.script != nil {
+		if n < len(s.plan.script) {
+			pause(s.plan.script[n].down)
+		}
+		return
+	}
 	if !s.plan.jumps || s.r.IntN(2) == 0 {
 		pause(time.Duration(s.r.IntN(500)) * time.Millisecond)
 		return
@@ -228,6 +236,9 @@ func (s *sim) maybeJump() {
 // live runs the job once, in one process, until it ends or is made to.
 func (s *sim) live(e ending) error {
 	p := s.newProcess()
+	if e.how == refused {
+		return s.refuse(p, e.wrong)
+	}
 	j, err := s.newJob(p, false)
 	if err != nil {
 		s.fail("new job: %v", err)

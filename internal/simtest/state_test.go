@@ -22,7 +22,7 @@ func (s *sim) checkStates(gone map[string]bool) {
 	}
 	w := stream.SystemWorld(slog.New(slog.DiscardHandler))
 	w.FS, w.Entropy = s.disk, &entropy{r: s.rand("scratch")}
-	st, err := filestore.Open(w, "/data/sim")
+	st, err := filestore.Open(w, dataDir)
 	if err != nil {
 		s.fail("open storage: %v", err)
 		return

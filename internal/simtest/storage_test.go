@@ -33,8 +33,8 @@ type store struct {
 }
 
 // storage opens the job's storage as the process sees it.
-func (p *process) storage() (*store, error) {
-	f, err := filestore.Open(p.world(), "/data/sim")
+func (p *process) storage(dir string) (*store, error) {
+	f, err := filestore.Open(p.world(), dir)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *store) call(ctx context.Context, op string, f func() error) error {
 	before, after, luck := s.late(), s.late(), s.r.Float64()
 	s.mu.Unlock()
 	pause(before)
-	if err := s.p.gate(ctx); err != nil {
+	if err := s.p.reach(ctx, op+" called"); err != nil {
 		return err
 	}
 	healed := s.p.s.healed.Load()
@@ -57,7 +57,7 @@ func (s *store) call(ctx context.Context, op string, f func() error) error {
 	}
 	err := f()
 	pause(after)
-	if err := s.p.gate(ctx); err != nil {
+	if err := s.p.reach(ctx, op+" done"); err != nil {
 		return err
 	}
 	if err == nil && luck > 1-s.m.unknown && !healed {
