@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/internal/broken"
+	"etl/internal/kafkaconn"
 	"etl/sink/kafkatxn"
 	"etl/stream"
 )
@@ -79,7 +80,7 @@ func (e *epoch) acknowledge(r *kgo.Record, err error) {
 	case err == nil:
 		e.note(r)
 	case !broken.Is(broken.FlushErrorsIgnored):
-		e.fail(notProduced(r, err))
+		e.fail(e.notProduced(r, err))
 		recycle(r)
 		return
 	}
@@ -116,13 +117,18 @@ func (e *epoch) note(r *kgo.Record) {
 }
 
 // notProduced says what was not written. The attempt ends: the row is in the source.
-func notProduced(r *kgo.Record, err error) error {
-	e := &stream.Error{Class: stream.Restart, Code: "kafka.produce_failed", Op: "produce",
+// A right that is missing ends the job: another attempt would miss it, too.
+func (e *epoch) notProduced(r *kgo.Record, err error) error {
+	if kafkaconn.Refused(err) {
+		return kafkaconn.Explain(err, "produce", kafkaconn.Access{Kind: kafkaconn.Topic, Name: r.Topic, Operation: "WRITE"},
+			kafkaconn.Access{Kind: kafkaconn.TransactionalID, Name: e.p.txn.TxID, Operation: "WRITE"})
+	}
+	f := &stream.Error{Class: stream.Restart, Code: "kafka.produce_failed", Op: "produce",
 		Subject: fmt.Sprintf("%s/%d", r.Topic, r.Partition), Err: err}
 	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidTimestamp) {
-		e.Fix = "grant DESCRIBE_CONFIGS on topic " + r.Topic + ", so that the sink knows its limits and can reject the row by itself"
+		f.Fix = "grant DESCRIBE_CONFIGS on topic " + r.Topic + ", so that the sink knows its limits and can reject the row by itself"
 	}
-	return e
+	return f
 }
 
 // recycle returns a record to where it came from: a slab of ours, or the pool of the

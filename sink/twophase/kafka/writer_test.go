@@ -22,7 +22,7 @@ import (
 
 // Any record that was not written ends the attempt; nothing is prepared.
 func TestFailedPromiseEndsTheAttempt(t *testing.T) {
-	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.InvalidRecord, kerr.TopicAuthorizationFailed, kerr.PolicyViolation, kerr.InvalidTxnState} {
+	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.InvalidRecord, kerr.PolicyViolation, kerr.InvalidTxnState} {
 		t.Run(code.Message, func(t *testing.T) {
 			j := one(t, nil)
 			j.start()
@@ -38,6 +38,19 @@ func TestFailedPromiseEndsTheAttempt(t *testing.T) {
 				t.Errorf("the next row was taken: %v", err)
 			}
 		})
+	}
+}
+
+// A right that is missing is named, and no other attempt is made.
+func TestRefusedPromiseEndsTheJob(t *testing.T) {
+	for code, right := range map[*kerr.Error]string{kerr.TopicAuthorizationFailed: "WRITE on topic out", kerr.TransactionalIDAuthorizationFailed: "WRITE on transactional id etl."} {
+		j := one(t, nil)
+		j.start()
+		j.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: code})
+		err := j.untilItFails()
+		if stream.ClassOf(err) != stream.Environment || stream.CodeOf(err) != "kafka.acl" || !strings.Contains(err.Error(), right) {
+			t.Errorf("%s: %v", code.Message, err)
+		}
 	}
 }
 
