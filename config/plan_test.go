@@ -138,7 +138,8 @@ func TestPreflight(t *testing.T) {
 	}{
 		{12 * time.Minute, nil, 0, ""},
 		{10 * time.Minute, nil, stream.BadConfig, "checkpoint.transaction_too_short"},
-		{0, stream.Errorf(stream.Environment, "kafka.unreachable", "ask", "a:1", "no answer"), stream.Environment, "kafka.unreachable"},
+		{0, stream.Errorf(stream.Environment, "kafka.acl", "ask", "a:1", "no"), stream.Environment, "kafka.acl"},
+		{0, stream.Errorf(stream.Retry, "kafka.unreachable", "ask", "a:1", "no answer"), stream.Environment, "kafka.unreachable"},
 	} {
 		job := planJob(t, "")
 		out := job.Components[len(job.Components)-1]

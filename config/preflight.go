@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"etl/checkpoint"
@@ -29,7 +30,7 @@ func (j *Job) Preflight(ctx context.Context, w stream.World) Problems {
 		}
 		f, err := c.parts.Preflight(ctx, w)
 		if err != nil {
-			c.Reject("", err)
+			c.Reject("", lacking(err))
 		}
 		if f.TransactionTimeout > 0 && c.parts.Sink != nil {
 			c.parts.Sink.Features.Timeout = f.TransactionTimeout
@@ -38,4 +39,16 @@ func (j *Job) Preflight(ctx context.Context, w stream.World) Problems {
 	b.result.Policy.Drain = 0
 	b.checkTimeouts()
 	return b.all()
+}
+
+// lacking is err as the end of a start: what a running job would try again is here
+// a server that is missing (exit 3).
+func lacking(err error) error {
+	var e *stream.Error
+	if !errors.As(err, &e) || e.Class != stream.Retry {
+		return err
+	}
+	c := *e
+	c.Class = stream.Environment
+	return &c
 }
