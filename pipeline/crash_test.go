@@ -96,7 +96,7 @@ func (s *simulation) options() Options {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	w := stream.SystemWorld(log)
-	w.Entropy = &entropy{r: s.r}
+	w.Entropy = &entropy{r: rand.New(rand.NewPCG(s.r.Uint64(), 3))}
 	return Options{World: w, Storage: s.store, Seed: s.seed,
 		Policy:  checkpoint.Policy{Interval: 50 * time.Millisecond, MinPause: 5 * time.Millisecond, Timeout: 400 * time.Millisecond, TolerableFailures: 5},
 		Restart: RestartStrategy{Initial: 10 * time.Millisecond, Max: 50 * time.Millisecond},
