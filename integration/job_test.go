@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,7 @@ func (j *job) command(words string, rest ...string) *exec.Cmd {
 	j.t.Helper()
 	args := append(strings.Fields(words), j.file, "--data-dir", j.dir)
 	cmd := exec.CommandContext(j.t.Context(), program(j.t), append(args, rest...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // nothing outlives the tests
 	cmd.Env = append(append(os.Environ(), "OTEL_SDK_DISABLED=true", "NO_COLOR=1"), j.env...)
 	return cmd
 }
@@ -95,13 +97,18 @@ func (j *job) etl(words string, rest ...string) answer {
 	var out, said bytes.Buffer
 	cmd := j.command(words, append(rest, "--json")...)
 	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
+	err := cmd.Start()
+	if err != nil {
 		j.t.Fatalf("etl %s: %v", words, err)
+	}
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait() // how it ended is in its state
+	if !late.Stop() {
+		j.t.Fatalf("etl %s does not end within %v\n%s%s", words, patience, out.String(), said.String())
 	}
 	a := answer{Code: cmd.ProcessState.ExitCode(), All: out.String() + said.String()}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &a); err != nil {
+	if err = json.Unmarshal([]byte(lines[len(lines)-1]), &a); err != nil {
 		j.t.Fatalf("etl %s: exit %d, %v in %s", words, a.Code, err, a.All)
 	}
 	return a

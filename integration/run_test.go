@@ -47,7 +47,6 @@ func (j *job) launch(plan string, args ...string) *run {
 	j.t.Helper()
 	r := &run{t: j.t, cmd: j.command("run", args...), done: make(chan struct{}), changed: make(chan struct{})}
 	r.cmd.Env = append(r.cmd.Env, "ETL_FAULT="+plan)
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := r.cmd.StderrPipe()
 	if err == nil {
 		r.cmd.Stdout = r.cmd.Stderr
@@ -68,7 +67,7 @@ func (r *run) clean() {
 		<-r.done
 	}
 	if r.t.Failed() {
-		r.t.Logf("the log of etl run (%v):\n%s", r.cmd.ProcessState, r.log(40))
+		r.t.Logf("the log of etl run (%v):\n%s", r.cmd.ProcessState, r.log(15))
 	}
 }
 
@@ -226,7 +225,10 @@ func (r *run) state() byte {
 }
 
 // address is where metrics and health are.
-func (r *run) address() string { r.t.Helper(); return r.message("health and metrics", 1).str("address") }
+func (r *run) address() string {
+	r.t.Helper()
+	return r.message("health and metrics", 1).str("address")
+}
 
 // get asks for a page of that address.
 func (r *run) get(path string) (int, string) {
