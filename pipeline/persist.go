@@ -128,6 +128,7 @@ func (p *persister) persist(ctx context.Context, w *slowPart) {
 		}
 		fault.Point("task.finish.after")
 		ack.Prepared = append(ack.Prepared, checkpoint.Prepared{Lane: pr.lane, Committables: got.Committables, Replaces: got.Replaces})
+		ack.More = ack.More || got.More
 		if len(got.State) > 0 {
 			ack.States = append(ack.States, checkpoint.TaskState{TaskID: pr.lane, Handles: got.State})
 		}

@@ -73,8 +73,12 @@ type Prepared struct {
 	// Replaces are earlier checkpoints whose rows this one prepared again; their
 	// committables are gone and must no longer be listed.
 	Replaces []stream.CheckpointID
-	// State is the writer's own state for the next Open.
+	// State is the writer's own state for the next Open: rows found bad, for example,
+	// that the next PrepareCommit rejects.
 	State []state.Handle
+	// More says that State holds rows that only a later checkpoint writes: a job
+	// that ends takes another final checkpoint then (I17).
+	More bool
 }
 
 // Status is what a read-only look tells about one committable.
