@@ -45,6 +45,7 @@ func (a *attemptControl) Completed(id stream.CheckpointID) {
 // something fails.
 func (a *attempt) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	a.did("V9")
+	a.tellState()
 	a.job.started(a)
 	var work, persisting sync.WaitGroup
 	for _, t := range a.tasks {
@@ -70,6 +71,20 @@ func (a *attempt) run(ctx context.Context, cancel context.CancelCauseFunc) error
 	}
 	persisting.Wait()
 	return err
+}
+
+// tellState writes what it took to load keyed state, if there was any: how long a
+// restart takes depends on it.
+func (a *attempt) tellState() {
+	if a.backend == nil {
+		return
+	}
+	s := a.backend.Stats()
+	if s.SegmentsReplayed+s.BasesReused+s.BasesDiscarded == 0 {
+		return
+	}
+	a.o.World.Log.Info("keyed state loaded", "segments", s.SegmentsReplayed, "entries", s.EntriesReplayed,
+		"bases_reused", s.BasesReused, "bases_discarded", s.BasesDiscarded)
 }
 
 // wait returns the first thing that ends the attempt.

@@ -182,6 +182,7 @@ func (b *Backend) endMaterialize(m *materialized, goal int, err error) {
 	}
 	fault.Point("K12-base-uploaded")
 	b.counts.materializations.Add(1)
+	b.log().Info("base of keyed state materialized", "base", m.name, "files", len(m.files), "bytes", m.size)
 	m.after = b.asked
 	if b.anew {
 		m.after = stream.NoCheckpoint
