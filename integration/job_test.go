@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds everything that a test waits for. The machine may be busy.
-const patience = 90 * time.Second
+const patience = 2 * time.Minute
 
 // common begins most pipeline files.
 const common = `version: 1
