@@ -1,0 +1,69 @@
+package integration
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"etl/internal/kafkatest"
+)
+
+// What is measured is what has happened: the counters of a real job agree with its
+// input, lag becomes 0, and health says what is so.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Shared(t)
+	in, out := b.Topic(t, 3), b.Topic(t, 2)
+	produce(t, b, in, numbered(0, 300, 5, 3)...)
+	j := newJob(t, b, common+often+`
+parallelism: 2
+sources:
+  in: { type: kafka, connection: main, topics: ["${IN}"] }
+transforms:
+  odd: { type: filter, inputs: [in], where: this.n % 2 == 1 }
+sinks:
+  out: { type: kafka, connection: main, inputs: [odd], topic: "${OUT}" }
+`, "IN="+in, "OUT="+out)
+	r := j.start().running()
+	j.caughtUp()
+	for _, m := range []struct {
+		name   string
+		labels []string
+		want   float64
+	}{
+		{"etl_component_records_out_total", []string{`component="in"`}, 300},
+		{"etl_component_records_in_total", []string{`component="odd"`}, 300},
+		{"etl_component_records_in_total", []string{`component="out"`}, 150},
+		{"etl_source_lag_records", nil, 0},
+		{"etl_source_position_offset", []string{`topic="` + in + `"`}, 300},
+		{"etl_pipeline_state", []string{`state="running"`}, 1},
+		{"etl_pipeline_restarts_total", nil, 0},
+		{"etl_component_errors_total", nil, 0},
+		{"etl_sink_uncommitted_records", nil, 0},
+		{"etl_pipeline_info", []string{`guarantee="exactly_once"`}, 1},
+	} {
+		if got := r.metric(m.name, m.labels...); got != m.want {
+			t.Errorf("%s%v is %v, want %v", m.name, m.labels, got, m.want)
+		}
+	}
+	if n := r.metric("etl_checkpoint_completed_total"); n < 1 {
+		t.Errorf("%v checkpoints are completed", n)
+	}
+	_, page := r.get("/metrics")
+	for text := range strings.Lines(page) {
+		if strings.HasPrefix(text, "etl_") && strings.Contains(text, `"k1"`) {
+			t.Errorf("a label holds a key: %s", text)
+		}
+	}
+	for path, word := range map[string]string{"/livez": "", "/readyz": "running"} {
+		if code, text := r.get(path); code != http.StatusOK || !strings.Contains(text, word) {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+$`).MatchString(r.address()) {
+		t.Errorf("the address is %s", r.address())
+	}
+	j.must("stop")
+	r.ends(0)
+}
