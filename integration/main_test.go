@@ -18,6 +18,9 @@ import (
 const beside = "5"
 
 func TestMain(m *testing.M) {
+	if ran, code := tool(); ran {
+		os.Exit(code)
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(beside)

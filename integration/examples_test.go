@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The examples run as their pages say: the very commands, one after the other.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	b := strict(t)
+	for _, name := range []string{"word-count", "user-behavior"} {
+		out := runPage(t, filepath.Join("..", "examples", name, "README.md"), b.Addr())
+		page, err := os.ReadFile(filepath.Join("..", "examples", name, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range promised(string(page)) {
+			if !strings.Contains(out, row) {
+				t.Errorf("%s: the output has no %s", name, row)
+			}
+		}
+		if strings.Count(out, "missing 0  duplicated 0") < 2 {
+			t.Errorf("%s: no recount", name)
+		}
+		if t.Failed() {
+			t.Log(out)
+		}
+	}
+}
+
+// promised are the rows that a page says come out.
+func promised(page string) (rows []string) {
+	if _, rest, ok := strings.Cut(page, "```json\n"); ok {
+		block, _, _ := strings.Cut(rest, "```")
+		return strings.Split(strings.TrimSpace(block), "\n")
+	}
+	_, rest, _ := strings.Cut(page, "the counts are: ")
+	for _, m := range regexp.MustCompile(`(\w+) (\d+)`).FindAllStringSubmatch(rest, -1) {
+		rows = append(rows, `{"word":"`+m[1]+`","n":`+m[2]+`}`)
+	}
+	return rows
+}
+
+// runPage runs the shell commands of a page as one script, and returns what they
+// print.
+func runPage(t *testing.T, page, broker string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -eu\n"
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		script += m[1]
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script+"wait\n")
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "PATH="+toolFolder(t)+":"+os.Getenv("PATH"), "KAFKA_BROKERS="+broker, "ETL_DATA_DIR="+t.TempDir(), "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", page, err, out)
+	}
+	return string(out)
+}
+
+// toolFolder is a folder with the programs that pages name.
+func toolFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]string{"etl": program(t)}
+	for name := range tools {
+		links[name] = self
+	}
+	for name, to := range links {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
