@@ -1,0 +1,124 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Control breaks one rule of the protocol on purpose: the named checkers must notice
+// within a stated number of kills.
+type Control struct {
+	// Rules are what ETL_BROKEN gets.
+	Rules string
+	Kind  Kind
+	// Catch are the checkers of which one must notice.
+	Catch []string
+	// Kills is the limit, Batch how many an episode has before it is looked at.
+	Kills, Batch int
+	// At are the points to kill at.
+	At []string
+	// Alter sets what else the episode needs.
+	Alter func(*Episode)
+	// Do is what is done to the job instead of killing it; nil for killing.
+	Do func(ctx context.Context, l *Life) error
+	// Tell is told to the broker before every start.
+	Tell func(j *Job) string
+}
+
+var published3 = []string{"checkpoint.published", "kafka.endtxn.before", "kafka.endtxn.sent"}
+
+// Controls are those that run on the in-process broker.
+var Controls = []Control{
+	{Rules: "commit-before-publish", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 20, Batch: 4,
+		At: []string{"storage.put.before_link", "storage.put.before_sync"}, Alter: func(e *Episode) {
+			e.Faults, e.NoDeclines = "log.append.checkpoint.before:every1:delay=30ms", true
+		}},
+	{Rules: "no-commit-on-recovery", Kind: Pass, Catch: []string{Missing}, Kills: 20, Batch: 4, At: published3},
+	{Rules: "fence-before-commit", Kind: Pass, Catch: []string{Missing, Honest}, Kills: 20, Batch: 4, At: published3},
+	{Rules: "marker-omitted,no-cooling", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 40, Batch: 8,
+		At: []string{"kafka.begin", "task.finish.before", "kafka.flush.after"}},
+	{Rules: "marker-not-read,no-cooling", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 40, Batch: 8,
+		At: []string{"kafka.begin", "task.finish.before", "kafka.flush.after"}},
+	{Rules: "foreign-base-reused", Kind: Count, Catch: []string{Counting, Duplicated, Missing}, Kills: 20, Do: wander, Alter: func(e *Episode) {
+		e.Job.Memory, e.Job.Wide, e.Keys, e.Rate = "8MiB", 150, 20000, 6000
+	}},
+	{Rules: "offsets-after-barrier", Kind: Count, Catch: []string{Missing, Counting}, Kills: 30, Batch: 3, At: published3[:1], Alter: busy},
+	{Rules: "alignment-skipped", Kind: Count, Catch: []string{Counting, Missing}, Kills: 40, Batch: 5, At: published3[:1], Alter: busy},
+	{Rules: "flush-errors-ignored", Kind: Pass, Catch: []string{Missing}, Kills: 20, Batch: 3, At: published3, Alter: fast,
+		Tell: func(j *Job) string { return "refuse " + j.Outs()[0] }},
+	{Rules: "aborted-delta-dropped", Kind: Count, Catch: []string{Counting}, Kills: 20, Batch: 4, At: published3, Alter: func(e *Episode) {
+		e.Faults, e.NoDeclines = "uploader.create:every4:error", true
+	}},
+	{Rules: "aborted-committable-unlisted", Kind: Pass, Catch: []string{Missing, Leftovers}, Kills: 10, Batch: 2, At: published3},
+	{Rules: "finish-error-tolerated", Kind: Pass, Catch: []string{Missing}, Kills: 20, Batch: 3, At: published3,
+		Tell: func(*Job) string { return "unmark" }},
+	{Rules: "epoch-before-acknowledged", Kind: Pass, Catch: []string{Order}, Kills: 20, Batch: 3, At: published3, Alter: fast,
+		Tell: func(*Job) string { return "slow 60ms" }},
+	{Rules: "publish-without-log", Kind: Count, Catch: []string{Owners, ExitCode}, Kills: 5, Do: func(ctx context.Context, l *Life) error {
+		return l.Zombie(ctx, pointNamed("log.append.checkpoint.before"), 4)
+	}},
+}
+
+func fast(e *Episode) { e.Rate = 2500 }
+
+// busy keeps the sources at work: something has been fetched and waits when a barrier
+// comes, and one of them takes it later than the other.
+func busy(e *Episode) {
+	e.Rate, e.Job.Interval, e.Job.Fetch, e.Job.Work = 1500, 40*time.Millisecond, "1KiB", 20000
+}
+
+func pointNamed(name string) Point {
+	return Points[slices.IndexFunc(Points, func(p Point) bool { return p.Name == name })]
+}
+
+// Run looks for the rule's break until a named checker notices, and returns how many
+// kills that took, 0 if none did. With healthy the rule is kept, and nothing may be
+// noticed by anybody.
+func (c *Control) Run(ctx context.Context, b *Broker, binary, dir string, seed uint64, healthy bool) (spent int, v Verdict, err error) {
+	for round := 0; spent < c.Kills; round++ {
+		e := &Episode{Broker: b, Binary: binary, Seed: seed + uint64(round), Kills: c.Batch, Patience: 5 * time.Second, EndIn: 10 * time.Second,
+			Job: JobConfig{Kind: c.Kind, Name: fmt.Sprintf("%s-%d", filepath.Base(dir), round)}, Dir: filepath.Join(dir, fmt.Sprint(round))}
+		for _, name := range c.At {
+			e.Points = append(e.Points, pointNamed(name))
+		}
+		if !healthy {
+			e.Broken = c.Rules
+		}
+		if c.Tell != nil {
+			e.Before = func(_ context.Context, l *Life) ([]string, error) { return nil, b.Tell(c.Tell(l.job)) }
+		}
+		if c.Alter != nil {
+			c.Alter(e)
+		}
+		n, v, err := c.episode(ctx, e)
+		spent += max(n, 1)
+		if err != nil || healthy || c.caught(v) {
+			return spent, v, err
+		}
+		if !v.OK() {
+			return spent, v, nil // by another checker than the named ones
+		}
+	}
+	return spent, v, nil
+}
+
+func (c *Control) episode(ctx context.Context, e *Episode) (int, Verdict, error) {
+	if c.Do == nil {
+		t, v, err := e.Run(ctx)
+		return int(t.Counts[kills]), v, err
+	}
+	l, err := e.Begin(ctx)
+	if err != nil {
+		return 0, Verdict{}, err
+	}
+	defer l.Close()
+	err = c.Do(ctx, l)
+	return int(l.Tally.Counts[kills]), *l.Verdict, err
+}
+
+func (c *Control) caught(v Verdict) bool {
+	return slices.ContainsFunc(c.Catch, func(name string) bool { return v.Found[name] > 0 })
+}

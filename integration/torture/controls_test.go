@@ -1,0 +1,95 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"etl/internal/kafkatest"
+)
+
+// everyday are the controls of the short run: the quickest.
+var everyday = []string{"commit-before-publish", "no-commit-on-recovery", "epoch-before-acknowledged"}
+
+// Each broken rule must be noticed, by the checker that is there for it, within the
+// stated kills; with the rule kept the same torture finds nothing.
+func TestControls(t *testing.T) {
+	t.Parallel()
+	for _, c := range Controls {
+		if testing.Short() && !slices.Contains(everyday, c.Rules) {
+			continue
+		}
+		onFake(t, c.Rules, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+			return caught(t, &c, ctx, b, dir, seed)
+		})
+		if !testing.Short() {
+			onFake(t, c.Rules+" kept", func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+				bin, err := brokenBinary()
+				if err != nil {
+					return nil, Verdict{}, err
+				}
+				_, v, err := c.Run(ctx, b, bin, dir, seed, true)
+				return nil, v, err
+			})
+		}
+	}
+}
+
+func caught(t *testing.T, c *Control, ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	bin, err := brokenBinary()
+	if err != nil {
+		return nil, Verdict{}, err
+	}
+	n, found, err := c.Run(ctx, b, bin, dir, seed, false)
+	tally, v := NewTally(), Verdict{}
+	if err == nil && !c.caught(found) {
+		v.Add(Honest, "%s was not noticed by %v in %d kills, but: %s", c.Rules, c.Catch, n, found)
+	}
+	tally.Add(fmt.Sprintf("control %s: caught within kills", c.Rules), int64(n))
+	tally.Add("controls caught", 1)
+	t.Logf("%s: within %d kills, %v", c.Rules, n, found.Found)
+	return tally, v, err
+}
+
+// Without healing, and without cleaning, a transaction that a dead coordinator left
+// half done holds readers back for ever.
+func TestControlsOfMarkers(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("in the full run")
+	}
+	for _, rule := range []string{"no-heal", "no-clean"} {
+		onMortal(t, rule, kafkatest.Config{}, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+			return hangs(ctx, b, dir, seed, rule)
+		})
+	}
+}
+
+func hangs(ctx context.Context, b *Broker, dir string, seed uint64, rule string) (*Tally, Verdict, error) {
+	bin, err := brokenBinary()
+	if err != nil {
+		return nil, Verdict{}, err
+	}
+	e := &Episode{Broker: b, Binary: bin, Broken: rule, Seed: seed, Job: JobConfig{Kind: Pass, Name: short(filepath.Base(dir))}, Outs: wideTopic, Dir: dir}
+	l, err := e.Begin(ctx)
+	if err != nil {
+		return nil, Verdict{}, err
+	}
+	defer l.Close()
+	n, err := l.UntilHanging(ctx, rule == "no-clean")
+	if err == nil && l.OK() {
+		err = l.Finish(ctx)
+	}
+	v := Verdict{}
+	if err == nil && l.Found[Leftovers]+l.Found[Missing]+l.Found[Reader] == 0 {
+		v.Add(Honest, "%s was not noticed after %d kills of brokers, but: %s", rule, n, l.Verdict)
+	}
+	tally := NewTally()
+	tally.Add(fmt.Sprintf("control %s: caught within kills of brokers", rule), int64(n))
+	tally.Add("controls caught", 1)
+	tally.Add(brokerKills, l.Tally.Counts[brokerKills])
+	tally.Add(brokerAimed, l.Tally.Counts[brokerAimed])
+	return tally, v, err
+}

@@ -1,0 +1,135 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// wideTopic is the number of partitions of the runs about skipped markers: the more
+// there are, the longer a broker writes them.
+const wideTopic = 64
+
+// mostAimed is how many brokers are killed at most until a transaction hangs.
+const mostAimed = 40
+
+// commitAims are at the markers of a commit, abortAims at those of a fence: its first
+// requests repeat the commits of the last checkpoint.
+var commitAims = []brokerAim{
+	{point: "kafka.endtxn.sent", late: 6 * time.Millisecond},
+	{point: "kafka.endtxn.after", late: 2 * time.Millisecond},
+}
+
+// UntilHealed kills brokers at the worst moment until the job had to write markers
+// that a coordinator had skipped.
+func (l *Life) UntilHealed(ctx context.Context) error {
+	for n := 0; n < mostAimed && l.Tally.Counts[healedOnes] == 0 && l.OK(); n++ {
+		if err := l.killBroker(ctx, commitAims[n%len(commitAims)]); err != nil {
+			return err
+		}
+	}
+	if l.Tally.Counts[healedOnes] == 0 {
+		l.Add(Alive, "%d aimed kills left no transaction that had to be healed", mostAimed)
+	}
+	return nil
+}
+
+// UntilHanging kills brokers until a partition holds a transaction open that its
+// coordinator calls complete: nobody will ever end it. With aborts the kills are
+// aimed at the fence of a restart.
+func (l *Life) UntilHanging(ctx context.Context, aborts bool) (n int, err error) {
+	for n = 1; n <= mostAimed && l.OK(); n++ {
+		if aborts {
+			err = l.killAtFence(ctx)
+		} else {
+			err = l.killBroker(ctx, commitAims[n%len(commitAims)])
+		}
+		if err != nil {
+			return n, err
+		}
+		hung, err := l.hanging(ctx)
+		if err != nil || hung != "" {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// killAtFence lets a worker die with an open transaction, and the broker at the
+// moment when the next one has asked for its abort.
+func (l *Life) killAtFence(ctx context.Context) error {
+	if err := l.die(ctx, aim{point: "kafka.flush.after", nth: 3 + l.r.IntN(3)}); err != nil || !l.OK() {
+		return err
+	}
+	w, err := l.Start(fmt.Sprintf("kafka.endtxn.sent:%d:stop", 3+l.r.IntN(4)))
+	if err != nil {
+		return err
+	}
+	defer w.Kill()
+	if !w.AwaitStopped(15 * time.Second) {
+		return nil // the fence had less to do
+	}
+	if err := pause(ctx, time.Duration(l.r.Int64N(int64(4*time.Millisecond)))); err != nil {
+		return err
+	}
+	if err := l.Broker.real.Kill(ctx); err != nil {
+		return err
+	}
+	l.Tally.Add(brokerKills, 1)
+	l.Tally.Add(brokerAimed, 1)
+	w.Kill()
+	l.dead(w)
+	if err := l.Broker.real.Restart(ctx); err != nil {
+		return err
+	}
+	return l.settle(ctx)
+}
+
+// settle lets the job run until it has made checkpoints, and kills it.
+func (l *Life) settle(ctx context.Context) error {
+	w, err := l.Start("")
+	if err != nil {
+		return err
+	}
+	defer w.Kill()
+	if !l.checkpoints(w, 2) {
+		l.Add(Alive, "no checkpoints after the broker came back: %s", w.Ended())
+	}
+	w.Kill()
+	l.dead(w)
+	return ctx.Err()
+}
+
+// hanging names a partition that holds a transaction open which no coordinator
+// knows to be so.
+func (l *Life) hanging(ctx context.Context) (found string, err error) {
+	err = l.Broker.admin(func(adm *kadm.Client) error {
+		ts, err := adm.ListTransactions(ctx, nil, []string{"Ongoing", "PrepareCommit", "PrepareAbort"})
+		if err != nil {
+			return err
+		}
+		busy := map[int64]bool{}
+		for _, t := range ts {
+			busy[t.ProducerID] = true
+		}
+		var topics kadm.TopicsSet
+		for _, topic := range l.job.Outs() {
+			for p := range int32(l.Outs) {
+				topics.Add(topic, p)
+			}
+		}
+		ds, err := adm.DescribeProducers(ctx, topics)
+		if err != nil {
+			return err
+		}
+		ds.EachProducer(func(d kadm.DescribedProducer) {
+			if d.CurrentTxnStartOffset >= 0 && !busy[d.ProducerID] {
+				found = fmt.Sprintf("producer %d epoch %d since offset %d of %s/%d", d.ProducerID, d.ProducerEpoch, d.CurrentTxnStartOffset, d.Topic, d.Partition)
+			}
+		})
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,216 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"etl/internal/kafkatest"
+)
+
+// roadsOf are the ways on which all jobs of a kind come.
+func roadsOf(k Kind) []Road {
+	roads := []Road{Steady, Restart, Fresh}
+	if k == Count {
+		roads = append(roads, Keyed, KeyedUp)
+	}
+	return roads
+}
+
+// count is how many kills an episode has.
+func count(n int) int {
+	if *killsFlag > 0 {
+		return *killsFlag
+	}
+	return n
+}
+
+// episode is the usual one.
+func episode(b *Broker, k Kind, dir string, seed uint64, n int) (*Episode, error) {
+	bin, err := plainBinary()
+	return &Episode{Broker: b, Binary: bin, Seed: seed, Kills: count(n), Job: JobConfig{Kind: k, Name: short(filepath.Base(dir))}, Points: onTheWay(roadsOf(k)...),
+		Turn: int(seed % 1000), Scratch: true, Dir: dir}, err
+}
+
+func runEpisode(k Kind, n int, alter func(*Episode)) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		e, err := episode(b, k, dir, seed, n)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		if alter != nil {
+			alter(e)
+		}
+		return e.Run(ctx)
+	}
+}
+
+// Workers die at every point and at random times, on the in-process broker.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	rounds, each := 4, 45
+	if testing.Short() {
+		rounds, each = 1, 14
+	}
+	for round := range rounds {
+		for _, k := range Kinds {
+			onFake(t, fmt.Sprintf("%s-%d", k, round), runEpisode(k, each, bounced(k == Fan)))
+		}
+	}
+}
+
+// bounced restarts the in-process broker now and then, in order, so that open
+// transactions stay open.
+func bounced(yes bool) func(*Episode) {
+	return func(e *Episode) {
+		if !yes {
+			return
+		}
+		n := 0
+		e.Before = func(_ context.Context, l *Life) ([]string, error) {
+			if n++; n%12 != 5 {
+				return nil, nil
+			}
+			l.Tally.Add(brokerOrders, 1)
+			return nil, e.Broker.Bounce()
+		}
+	}
+}
+
+// The same on Kafka.
+func TestKillsReal(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		onReal(t, "count-0", runEpisode(Count, 9, nil))
+		return
+	}
+	for round := range 2 {
+		for _, k := range Kinds {
+			onReal(t, fmt.Sprintf("%s-%d", k, round), runEpisode(k, 20, nil))
+		}
+	}
+}
+
+// Brokers die under the workers, most of them at EndTxn or its answer.
+func TestBrokerKills(t *testing.T) {
+	t.Parallel()
+	kinds, n := Kinds, 4
+	if testing.Short() {
+		kinds, n = Kinds[:1], 1
+	}
+	for i, k := range kinds {
+		onMortal(t, string(k), kafkatest.Config{}, brokerKilling(k, i, n))
+	}
+}
+
+func brokerKilling(k Kind, turn, n int) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	return living(k, func(ctx context.Context, l *Life) error {
+		l.Turn = turn
+		return l.KillBrokers(ctx, n, brokerAims)
+	})
+}
+
+// living runs something on a job that is fed, then lets it drain and checks all.
+func living(k Kind, f func(ctx context.Context, l *Life) error) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		e, err := episode(b, k, dir, seed, 0)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		e.Scratch = false
+		l, err := e.Begin(ctx)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		defer l.Close()
+		if err = f(ctx, l); err == nil {
+			err = l.Finish(ctx)
+		}
+		return l.Tally, *l.Verdict, err
+	}
+}
+
+// On transaction version 1 a client's next transaction has the epoch of the last.
+func TestOldTransactions(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("in the full run")
+	}
+	old := kafkatest.Config{TransactionVersion: 1}
+	onMortal(t, "kills", old, runEpisode(Count, 15, nil))
+	onMortal(t, "broker-kills", old, brokerKilling(Pass, 0, 3))
+}
+
+// With two slots and no cooling, restarts find transactions whose ids were used
+// again: only the marker tells what became of them.
+func TestMarkers(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		onFake(t, "kfake", uncooled(6))
+		return
+	}
+	onFake(t, "kfake", uncooled(30))
+	onReal(t, "kafka", uncooled(15))
+	onMortal(t, "kafka-tv1", kafkatest.Config{TransactionVersion: 1}, uncooled(10))
+}
+
+func uncooled(n int) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		e, err := episode(b, Pass, dir, seed, n)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		if e.Binary, err = brokenBinary(); err != nil {
+			return nil, Verdict{}, err
+		}
+		e.Broken = "no-cooling"
+		e.Points = append(onTheWay(Marker), pointNamed("kafka.begin"), pointNamed("kafka.flush.before"), pointNamed("kafka.endtxn.before"))
+		tally, v, err := e.Run(ctx)
+		if err == nil && tally.Counts[byMarker] == 0 {
+			v.Add(Alive, "no transaction was resolved by its marker in %d kills", n)
+		}
+		return tally, v, err
+	}
+}
+
+// A coordinator that dies at the wrong moment leaves transactions that it calls
+// complete and that nobody sees: the job writes the markers.
+func TestHealing(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("in the full run")
+	}
+	onMortal(t, "healthy", kafkatest.Config{}, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		e, err := episode(b, Pass, dir, seed, 0)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		e.Outs, e.Scratch = wideTopic, false
+		l, err := e.Begin(ctx)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		defer l.Close()
+		if err = l.UntilHealed(ctx); err == nil {
+			err = l.Finish(ctx)
+		}
+		return l.Tally, *l.Verdict, err
+	})
+}
+
+// State sixteen times as large as its memory.
+func TestBigState(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("in the full run")
+	}
+	onFake(t, "1GiB", func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		e, err := episode(b, Count, dir, seed, 0)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		e.Job.Interval, e.Scratch = 400_000_000, false
+		return BigState{Memory: "64MiB", Keys: 1 << 18, Wide: 512, Second: 50_000}.Run(ctx, e)
+	})
+}

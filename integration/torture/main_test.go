@@ -1,0 +1,99 @@
+package torture
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"etl/internal/kafkatest"
+	"etl/internal/testservice"
+)
+
+var (
+	suite *Suite
+	tv1   testservice.Shared[*kafkatest.Server]
+)
+
+// atOnce is how many parts run at once: workers mostly wait for their interval.
+var atOnce = strconv.Itoa(min(runtime.GOMAXPROCS(0)+2, 6))
+
+func TestMain(m *testing.M) {
+	if os.Getenv(fakeEnv) != "" {
+		if err := FakeBroker(); err != nil {
+			fmt.Fprintln(os.Stderr, "in-process broker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	var err error
+	if suite, err = NewSuite(); err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		os.Exit(1)
+	}
+	os.Exit(finish(kafkatest.Runner(tv1.Runner(m)).Run()))
+}
+
+// finish judges the counts of the whole run.
+func finish(code int) int {
+	suite.Report(os.Stdout)
+	if code == 0 && suite.Complete() {
+		for _, w := range suite.Judge(testing.Short()) {
+			fmt.Println("torture: not shown:", w)
+			code = 1
+		}
+	}
+	if err := suite.Close(); err != nil {
+		fmt.Println("torture:", err)
+	}
+	return code
+}
+
+// onFake runs a part on an in-process broker of its own.
+func onFake(t *testing.T, name string, f func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)) {
+	suite.Part(t, name, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+		b, err := StartFake(fmt.Sprintf("canary-of-the-password-%d", seed))
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		defer b.Stop() //nolint:errcheck // it has nothing to lose
+		return f(ctx, b, dir, seed)
+	})
+}
+
+// onReal runs a part on the real broker that all share; nobody kills it.
+func onReal(t *testing.T, name string, f func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)) {
+	s := kafkatest.Shared(t)
+	suite.Part(t, name, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+		return f(ctx, OnReal(s.Server), dir, seed)
+	})
+}
+
+// mortal lets one broker be killed at a time: they need a processor each to start.
+var mortal = make(chan struct{}, 1)
+
+// onMortal runs a part on a real broker of its own, which may be killed.
+func onMortal(t *testing.T, name string, cfg kafkatest.Config, f func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)) {
+	cfg.Via = testservice.ViaProcess
+	suite.Part(t, name, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+		select {
+		case mortal <- struct{}{}:
+			defer func() { <-mortal }()
+		case <-ctx.Done():
+			return nil, Verdict{}, ctx.Err()
+		}
+		s, err := kafkatest.Run(ctx, cfg)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		defer s.Stop() //nolint:errcheck // it has nothing to lose
+		return f(ctx, OnReal(s), dir, seed)
+	})
+}

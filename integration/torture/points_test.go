@@ -1,0 +1,125 @@
+package torture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	sinkpoints "etl/sink/twophase/kafka"
+	sourcepoints "etl/source/kafka"
+)
+
+// A point in the code that nobody is killed at is a hole in the proof; one in the
+// table that the code does not have is a lie.
+func TestEveryPointIsInTheTable(t *testing.T) {
+	patterns := pointsInTheCode(t)
+	for _, p := range patterns {
+		if !slices.ContainsFunc(Points, func(x Point) bool { return p.fits(x.Name) }) {
+			t.Errorf("%s: the point %q is not in the table", p.at, p.text())
+		}
+	}
+	seen := map[string]bool{}
+	for _, x := range Points {
+		if seen[x.Name] || seen[x.K] {
+			t.Errorf("%s or %s is in the table twice", x.Name, x.K)
+		}
+		seen[x.Name], seen[x.K] = true, true
+		if !slices.ContainsFunc(patterns, func(p pattern) bool { return p.fits(x.Name) }) {
+			t.Errorf("the code has no point %q", x.Name)
+		}
+	}
+	for name := range sinkpoints.Points {
+		if !seen[name] {
+			t.Errorf("the sink names the point %q", name)
+		}
+	}
+	for name := range sourcepoints.Points {
+		if !seen[name] {
+			t.Errorf("the source names the point %q", name)
+		}
+	}
+}
+
+// pattern is the name of a point as the code has it: its constant pieces.
+type pattern struct {
+	at     string
+	pieces []string // "" between two where something is put in
+}
+
+func (p *pattern) text() string { return strings.Join(p.pieces, "*") }
+
+func (p *pattern) fits(name string) bool {
+	ok, err := filepath.Match(strings.ReplaceAll(p.text(), "**", "*"), name)
+	return err == nil && ok
+}
+
+func pointsInTheCode(t *testing.T) (out []pattern) {
+	t.Helper()
+	files := token.NewFileSet()
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && d.IsDir() && (strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 || d.Name() == "tmp") {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if p, ok := pointCall(n); ok {
+				out = append(out, pattern{files.Position(n.Pos()).String(), p})
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 30 {
+		t.Fatalf("only %d points found: the search is blind", len(out))
+	}
+	return out
+}
+
+// pointCall takes calls of fault.Point and fault.Err.
+func pointCall(n ast.Node) ([]string, bool) {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) != 1 {
+		return nil, false
+	}
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || f.Sel.Name != "Point" && f.Sel.Name != "Err" {
+		return nil, false
+	}
+	if pkg, ok := f.X.(*ast.Ident); !ok || pkg.Name != "fault" {
+		return nil, false
+	}
+	return constants(call.Args[0]), true
+}
+
+// constants are the pieces of a name around what is put in.
+func constants(e ast.Expr) []string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, _ := strconv.Unquote(e.Value)
+		return []string{s}
+	case *ast.BinaryExpr:
+		l, r := constants(e.X), constants(e.Y)
+		joined := slices.Clone(l)
+		joined[len(joined)-1] += r[0]
+		return append(joined, r[1:]...)
+	}
+	return []string{"", ""}
+}

@@ -1,0 +1,77 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// aim is how the next worker is to die.
+type aim struct {
+	point string // "" for a random time
+	nth   int
+	after time.Duration // of a random time
+}
+
+// fault is the aim as ETL_FAULT has it.
+func (a aim) fault() string {
+	if a.point == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d:kill", a.point, a.nth)
+}
+
+// schedule deals out deaths: all points in turn, so that none is left to luck, and
+// between them random times; after some deaths the next comes while the job
+// recovers.
+type schedule struct {
+	r      *rand.Rand
+	points []Point
+	up     []Point // those before the first record is read
+	turn   int
+	passes int  // a death comes at one of the first so many passes
+	again  bool // the next one comes during the recovery
+}
+
+func newSchedule(r *rand.Rand, points []Point, from, passes int) *schedule {
+	s := &schedule{r: r, points: points, turn: from, passes: passes}
+	for _, p := range points {
+		if p.Recovers() {
+			s.up = append(s.up, p)
+		}
+	}
+	if len(s.up) == 0 {
+		s.up = onTheWay(Restart)
+	}
+	return s
+}
+
+// next draws a death.
+func (s *schedule) next() aim {
+	if s.again {
+		s.again = false
+		if s.r.IntN(3) == 0 {
+			return aim{after: time.Duration(s.r.IntN(100)) * time.Millisecond}
+		}
+		return s.at(s.up[s.r.IntN(len(s.up))])
+	}
+	s.again = s.r.IntN(5) == 0
+	if s.r.IntN(4) == 0 {
+		return aim{after: time.Duration(20+s.r.IntN(700)) * time.Millisecond}
+	}
+	p := s.points[s.turn%len(s.points)]
+	s.turn++
+	return s.at(p)
+}
+
+// at aims at one of the first passes of a point.
+func (s *schedule) at(p Point) aim {
+	a := aim{point: p.Name, nth: 1}
+	switch {
+	case p.Many && p.Recovers():
+		a.nth += s.r.IntN(2)
+	case p.Many:
+		a.nth += s.r.IntN(s.passes)
+	}
+	return a
+}
