@@ -22,6 +22,7 @@ type work struct {
 	meter   *meter
 	// of the pause work
 	stateMiB, rate int
+	memory         int64
 	listener       *stream.Listener // instead of the meter's
 }
 

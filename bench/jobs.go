@@ -72,16 +72,17 @@ func (w *work) runGraph(ctx context.Context, g *pipeline.Graph, p checkpoint.Pol
 		l = watch.listener()
 	}
 	j, err := pipeline.NewJob(g, pipeline.Options{World: world, Policy: p, Storage: st, Listener: l,
-		Restart: pipeline.RestartStrategy{Attempts: pipeline.NoRestart}, NewBackend: backend(dir)})
+		Restart: pipeline.RestartStrategy{Attempts: pipeline.NoRestart}, NewBackend: backend(dir, w.memory)})
 	if err != nil {
 		return err
 	}
 	return j.Run(ctx)
 }
 
-func backend(dir string) func(pipeline.BackendEnv) (state.Backend, error) {
+// backend keeps state below dir; memory 0 is the default budget.
+func backend(dir string, memory int64) func(pipeline.BackendEnv) (state.Backend, error) {
 	return func(e pipeline.BackendEnv) (state.Backend, error) {
-		return pebbledb.New(pebbledb.Config{Dir: filepath.Join(dir, "state"), Lineage: e.Lineage, Attempt: e.Attempt, MaxParallelism: e.MaxParallelism, World: e.World})
+		return pebbledb.New(pebbledb.Config{Dir: filepath.Join(dir, "state"), Lineage: e.Lineage, Attempt: e.Attempt, MaxParallelism: e.MaxParallelism, World: e.World, Memory: memory})
 	}
 }
 

@@ -69,6 +69,7 @@ func pauseJob(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
+	w.memory = 4 << 30 // the state fits: what is measured is the barrier, not the disk
 	pauses := &pauses{}
 	w.listener = &stream.Listener{Part: pauses.part, Checkpoint: pauses.checkpoint}
 	begin := time.Now()
