@@ -21,6 +21,10 @@ const (
 	FinishErrorTolerated    Rule = "finish-error-tolerated"       // missing
 	EpochBeforeAcknowledged Rule = "epoch-before-acknowledged"    // order
 	PublishWithoutLog       Rule = "publish-without-log"          // two owners
+	PrepareTagUnchecked     Rule = "prepare-tag-unchecked"        // missing, or declared loss
+	GidOfNewAttempt         Rule = "gid-of-new-attempt"           // declared loss, prepared transactions left
+	MissingIsCommitted      Rule = "missing-is-committed"         // missing
+	StagedRowsDropped       Rule = "staged-rows-dropped"          // declared loss of what was staged
 )
 
 // NoCooling breaks nothing: it takes a margin away. A subtask of a Kafka sink gets
