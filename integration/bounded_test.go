@@ -92,7 +92,7 @@ func TestFinalCheckpointKilled(t *testing.T) {
 // everything is committed.
 func TestFinalCheckpointIsRepeated(t *testing.T) {
 	t.Parallel()
-	b := mistreatable(t, victim(t))
+	b := victim(t)
 	in, out := b.Topic(t, 3), b.Topic(t, 3)
 	produce(t, b, in, numbered(0, 300, 9, 3)...)
 	j := newJob(t, b, bounded, "IN="+in, "OUT="+out)

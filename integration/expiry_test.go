@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,4 +132,30 @@ func TestTimedOutWhileDown(t *testing.T) {
 	r.ends(0)
 	exactly(t, b, half1, append(before1, "a", "b", "c")...)
 	exactly(t, b, half2, append(before2, "a", "b", "c")...)
+}
+
+// The process is stopped (SIGSTOP, a laptop's lid, a paused machine) for longer than
+// its transactions live. When it wakes up it must not publish a checkpoint whose
+// rows the broker has aborted meanwhile: it starts again from the last one (K22).
+func TestAsleepPastTheTimeout(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Shared(t)
+	in, one, two := b.Topic(t, 1), b.Topic(t, 1), b.Topic(t, 1)
+	j := newJob(t, b, quickToAbort, "IN="+in, "ONE="+one, "TWO="+two)
+	produce(t, b, in, values(0, "a", "b")...)
+	r := j.faulty("task.acknowledge.before:1:stop")
+	r.stopped()
+	free(t, b, one) // by the broker
+	free(t, b, two)
+	r.signal(syscall.SIGCONT)
+	produce(t, b, in, values(0, "c")...)
+	j.caughtUp()
+	if r.count("restarting from the last checkpoint") == 0 {
+		t.Error("the attempt went on")
+	}
+	j.must("stop")
+	r.ends(0)
+	j.finished()
+	exactly(t, b, one, "a", "b", "c")
+	exactly(t, b, two, "a", "b", "c")
 }

@@ -9,14 +9,16 @@ import (
 	"etl/internal/kafkatest"
 )
 
-// counting counts by key, and copies.
+// counting counts by key, by another key, and copies.
 const counting = common + often + `
 parallelism: 2
 sources:
   in: { type: kafka, connection: main, topics: ["${IN}"] }
 transforms:
   counts: { type: aggregate, inputs: [in], key: this.k, emit: on_change, aggregates: { c: count, last: { op: max, of: this.n } } }
+  totals: { type: aggregate, inputs: [in], key: this.n % 5, emit: on_checkpoint, aggregates: { sum: { op: sum, of: this.n } } }
 sinks:
+  totalled: { type: kafka, connection: main, inputs: [totals], topic: "${TOTALS}" }
   counted: { type: kafka, connection: main, inputs: [counts], topic: "${COUNTS}", key: this.key }
   copied: { type: kafka, connection: main, inputs: [in], topic: "${COPY}" }
 `
@@ -27,8 +29,8 @@ sinks:
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t)
-	in, counts, copies := b.Topic(t, 3), b.Topic(t, 3), b.Topic(t, 3)
-	j := newJob(t, b, counting, "IN="+in, "COUNTS="+counts, "COPY="+copies)
+	in, counts, totals, copies := b.Topic(t, 3), b.Topic(t, 3), b.Topic(t, 2), b.Topic(t, 3)
+	j := newJob(t, b, counting, "IN="+in, "COUNTS="+counts, "TOTALS="+totals, "COPY="+copies)
 	stop := feed(t, b, in, 7, 3)
 
 	j.faulty("checkpoint.published:4:kill").killed()

@@ -64,13 +64,13 @@ var (
 	alone            sync.Mutex // held by the test that may mistreat the victim
 )
 
-// victim is a broker that the test may kill, freeze and start again. The test has
-// it for itself.
+// victim is a broker that the test may kill, freeze, put behind a bad network, and
+// start again. The test has it for itself.
 func victim(t testing.TB) *kafkatest.Broker {
 	t.Helper()
 	alone.Lock()
 	t.Cleanup(alone.Unlock)
-	return another(t, &victims, kafkatest.Config{})
+	return another(t, &victims, kafkatest.Config{Proxy: true})
 }
 
 // strict is a broker that checks rights and identities and forgets soon: ids of
@@ -98,13 +98,4 @@ func another(t testing.TB, which *testservice.Shared[*kafkatest.Server], cfg kaf
 		testservice.Skip(t, kafkatest.Tier, "%v", err)
 	}
 	return &kafkatest.Broker{Server: s}
-}
-
-// mistreatable skips a test that must kill a broker which is somebody else's.
-func mistreatable(t testing.TB, b *kafkatest.Broker) *kafkatest.Broker {
-	t.Helper()
-	if b.Via() == testservice.ViaForeign {
-		testservice.Skip(t, kafkatest.Tier, "%v", testservice.ErrForeign)
-	}
-	return b
 }

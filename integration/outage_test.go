@@ -10,9 +10,9 @@ import (
 // transactions are being committed.
 func TestBrokerKilled(t *testing.T) {
 	t.Parallel()
-	b := mistreatable(t, victim(t))
+	b := victim(t)
 	in, counts, copies := b.Topic(t, 3), b.Topic(t, 3), b.Topic(t, 3)
-	j := newJob(t, b, counting, "IN="+in, "COUNTS="+counts, "COPY="+copies)
+	j := newJob(t, b, counting, "IN="+in, "COUNTS="+counts, "TOTALS="+b.Topic(t, 2), "COPY="+copies)
 	produce(t, b, in, numbered(0, 500, 7, 3)...)
 	r := j.faulty("kafka.endtxn.sent:30:stop").running()
 	r.checkpoints(1)

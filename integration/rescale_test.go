@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -37,6 +38,9 @@ sinks:
 		}
 		j.must("stop")
 		r.ends(0)
+		if n := j.positions(); n != 3 {
+			t.Errorf("with %d subtasks the positions of %d partitions are stored, want 3", parallelism, n) // S14
+		}
 	}
 	with(2, 32)
 	j.refusedToStart(b, out, 4, "restore.max_parallelism", "16", "32")
@@ -49,4 +53,19 @@ sinks:
 	j.finished()
 	free(t, b, out)
 	runningCounts(t, committed(t, b, out), n, 50)
+}
+
+// positions counts the positions that the newest checkpoint holds.
+func (j *job) positions() (n int) {
+	j.t.Helper()
+	var m struct {
+		Tasks []struct{ Splits []json.RawMessage }
+	}
+	if err := json.Unmarshal(j.must("checkpoints inspect").Result, &m); err != nil {
+		j.t.Fatal(err)
+	}
+	for _, t := range m.Tasks {
+		n += len(t.Splits)
+	}
+	return n
 }

@@ -13,7 +13,7 @@ import (
 // in one and the same process.
 func TestSlowSink(t *testing.T) {
 	t.Parallel()
-	b, slow := kafkatest.Shared(t), mistreatable(t, victim(t))
+	b, slow := kafkatest.Shared(t), victim(t)
 	in, quick, late := b.Topic(t, 3), b.Topic(t, 2), slow.Topic(t, 2)
 	j := newJob(t, b, common+"  other: { type: kafka, seed_brokers: [\"${OTHER}\"] }\n"+often+`
 parallelism: 2
