@@ -65,17 +65,19 @@ func (t *table) captureBegins(epoch uint32) {
 func (t *table) settleCapture() {
 	s := t.store
 	s.appliedEpoch = s.applied.Load()
-	if t.captured == s.appliedEpoch || s.capturing.Load() {
-		return
-	}
-	// Between the two loads a capture may have been applied: look again.
-	s.appliedEpoch = s.applied.Load()
 	if t.captured != s.appliedEpoch {
-		t.unapplied += t.underway
-		t.captured = s.appliedEpoch
+		if s.capturing.Load() {
+			return
+		}
+		// It may have been applied between the two loads: look again.
+		if s.appliedEpoch = s.applied.Load(); t.captured != s.appliedEpoch {
+			t.unapplied += t.underway
+			t.captured = s.appliedEpoch
+		}
 	}
-	t.underway = 0
-	t.rest = 0
+	if t.underway != 0 {
+		t.underway, t.rest = 0, 0
+	}
 }
 
 // round is one walk of the hand: it ends after so many bytes, or when the hand

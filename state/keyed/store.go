@@ -349,27 +349,22 @@ func (s *Store) plan(sd *sealed) {
 	hist, size := s.hist, s.size
 	s.mu.Unlock()
 	sd.lo = sd.epoch - 1
-	whole := s.complete() && !s.tiered
+	if s.tier != nil && !s.capturing.Load() && s.tier.Wants(Use{ID: sd.id, Unapplied: s.unapplied(), Since: hist.since}) {
+		s.capturing.Store(true)
+		sd.offer, s.tiered = true, true
+		sd.lo = s.applied.Load()
+	}
 	switch {
-	case whole && (s.fresh || s.Policy.Full || s.wantsFull(hist, size)):
-		sd.kind, sd.lo = everything, 0
-		s.fresh = false
-		return
-	case s.tier == nil:
-		return
+	case s.complete() && !s.tiered:
+		if s.fresh || s.Policy.Full || s.wantsFull(hist, size) {
+			sd.kind, sd.lo = everything, 0
+		}
 	case s.Policy.Full || s.fresh:
 		// A store that was rescaled in memory and had to spill before its first
 		// snapshot has nothing in the base: this is everything, too.
 		sd.kind, sd.lo = sinceBase, s.applied.Load()
-		s.fresh = false
 	}
-	use := Use{ID: sd.id, Complete: s.complete(), Unapplied: s.unapplied(), Since: hist.since}
-	if s.capturing.Load() || !s.tier.Wants(use) {
-		return
-	}
-	sd.offer, sd.lo = true, s.applied.Load()
-	s.capturing.Store(true)
-	s.tiered = true
+	s.fresh = false
 }
 
 // wantsFull reports whether a chain, which begins with a full segment of size

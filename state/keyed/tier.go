@@ -37,8 +37,6 @@ type Tier interface {
 // Use describes a store to its tier at a barrier.
 type Use struct {
 	ID stream.CheckpointID
-	// Complete: everything is in memory.
-	Complete bool
 	// Unapplied is the size of the entries that the base does not have, in bytes.
 	Unapplied int64
 	// Since returns size and number of the chain's segments after a checkpoint.

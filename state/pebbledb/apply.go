@@ -142,7 +142,7 @@ func (w *writer) keyOf(i item) []byte { return w.buf[i.off : i.off+i.key] }
 // flush sorts and writes the run; last may add to its last batch. Of records with
 // the same key the later one counts.
 func (w *writer) flush(last func(*pebble.Batch) error) error {
-	slices.SortStableFunc(w.run, func(x, y item) int {
+	slices.SortFunc(w.run, func(x, y item) int {
 		return cmp.Or(bytes.Compare(w.keyOf(x), w.keyOf(y)), cmp.Compare(x.off, y.off))
 	})
 	err := w.b.within("apply changes", func() error {
@@ -198,6 +198,7 @@ func (w *writer) end() error {
 		return err
 	}
 	fault.Point("state.apply.done")
+	w.base.unflushed = true
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	w.base.meta.marks[w.id] = w.next

@@ -62,6 +62,8 @@ type base struct {
 	// unchecked are files of an earlier life that may be the stored ones of the
 	// same name: their bytes are compared before one is taken for the other.
 	unchecked map[string]state.Handle
+	// unflushed: something was applied since the last flush. The keeper's.
+	unflushed bool
 }
 
 // New returns the backend of an attempt.
@@ -77,9 +79,10 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// fail notes the first failure of background work; it ends the attempt.
+// fail notes the first failure of background work; it ends the attempt. What
+// fails because the backend is being closed does not count.
 func (b *Backend) fail(err error) {
-	if err != nil && b.failure.CompareAndSwap(nil, &failure{err}) {
+	if err != nil && !errors.Is(err, errStopped) && b.failure.CompareAndSwap(nil, &failure{err}) {
 		b.stop(err)
 	}
 }

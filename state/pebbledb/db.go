@@ -14,10 +14,9 @@ import (
 	"etl/stream"
 )
 
-// scratchOptions returns Pebble's for the scratch: no log, little memory.
+// scratchOptions returns Pebble's for the scratch: little memory.
 func (b *Backend) scratchOptions() *pebble.Options {
 	o := b.options()
-	o.DisableWAL = true
 	o.MemTableSize, o.CacheSize = 4<<20, 16<<20
 	return o
 }
@@ -28,6 +27,10 @@ func (b *Backend) options() *pebble.Options {
 	memtable := min(max(b.cfg.Memory/16, 4<<20), 64<<20)
 	o := &pebble.Options{
 		FS: b.cfg.FS,
+		// Where a log cannot be written, Pebble ends the process by unlocking a mutex
+		// twice, and nothing can stop it. Without one, what is flushed is always all
+		// up to some batch, so that marks tell the truth as they would with one.
+		DisableWAL: true,
 		// The default is the oldest supported and does without half of what is used.
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                uint64(memtable),
@@ -104,8 +107,7 @@ func (b *Backend) log() *slog.Logger {
 	return b.cfg.World.Log
 }
 
-// guard runs f, which calls into Pebble, and makes a panic of it an error: Pebble
-// panics when its log cannot be written.
+// guard runs f, which calls into Pebble, and makes a panic of it an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -125,8 +127,9 @@ var errTimeout = errors.New("it takes too long")
 const grace = 2 * time.Second
 
 // within runs f on a goroutine of its own and waits for it no longer than the
-// configured time: on a full disk Pebble never returns. What is left running ends
-// with the process, or when there is space again; the base is not touched again.
+// configured time: on a full disk Pebble waits for ever. Too long is a failure,
+// and after one f gets a little more time to notice. What is left running then
+// ends with the process; the base is not touched again.
 func (b *Backend) within(what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- guard(f) }()
@@ -142,8 +145,12 @@ func (b *Backend) within(what string, f func() error) error {
 				late = b.after(ctx, grace)
 			}
 		case <-late:
-			b.abandoned.Store(true)
-			return fmt.Errorf("%s: %w", what, errTimeout)
+			if stopped == nil {
+				b.abandoned.Store(true)
+				return fmt.Errorf("%s: %w", what, errTimeout)
+			}
+			b.fail(stream.Errorf(stream.Environment, "state.base_write", "use the local state base", b.cfg.Dir, "%s: %w", what, errTimeout).
+				WithFix("look at the disk: it is full, slow or broken"))
 		}
 	}
 }
@@ -159,7 +166,23 @@ func (b *Backend) after(ctx context.Context, d time.Duration) <-chan struct{} {
 	return late
 }
 
-// flush brings everything applied into tables.
-func (b *Backend) flush(db *pebble.DB) error {
-	return b.within("flush the local state base", db.Flush)
+// flush brings everything applied into tables: from then on it outlives the
+// process, and the machine.
+func (b *Backend) flush(n *base) error {
+	err := b.within("flush the local state base", func() error {
+		done, err := n.db.AsyncFlush()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-done:
+			return nil
+		case <-b.ctx.Done():
+			return context.Cause(b.ctx)
+		}
+	})
+	if err == nil {
+		n.unflushed = false
+	}
+	return err
 }

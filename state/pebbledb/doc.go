@@ -21,8 +21,10 @@
 //     the checkpoint it was taken for, or a later one, is complete.
 //   - The base has a mark for each store: the end, id and object name, of the last
 //     segment whose changes it has. It is written in the same batch as the last of
-//     them; while they are being written it says so. The log is on and never
-//     synced: after a kill, and after a power cut, the base is at a mark.
+//     them; while they are being written it says so. What is on the disk after a
+//     kill or a power cut is everything up to some batch, and the mark in it.
+//   - The base has no log: it is flushed when all that could be applied is. With
+//     one, a disk that is full or fails ends the process inside Pebble.
 //   - A local base is used only if lineage and every mark fit the restored chain
 //     (I19); otherwise it is counted, deleted, and the one in storage loaded.
 //   - Nothing Pebble opens is believed: all files are verified against size and

@@ -76,8 +76,9 @@ func (b *Backend) considerGoal() {
 	}
 }
 
-// keep is the goroutine that alone writes to the base. It does one thing after
-// the other: apply what is complete, copy, materialize.
+// keep is the goroutine that alone writes to the base once all stores are open.
+// It does one thing after the other: apply what is complete, copy, materialize,
+// and flush when there is nothing else.
 func (b *Backend) keep() {
 	for {
 		select {
@@ -94,7 +95,7 @@ func (b *Backend) keep() {
 func (b *Backend) work() bool {
 	b.mu.Lock()
 	o, id := b.nextOffer(), b.wantPrivate
-	material := b.ready()
+	material, base := b.ready(), b.base
 	b.mu.Unlock()
 	switch {
 	case o != nil:
@@ -103,6 +104,10 @@ func (b *Backend) work() bool {
 		b.copyPrivate(id)
 	case material:
 		b.beginMaterialize()
+	case base != nil && base.unflushed:
+		if err := b.flush(base); err != nil {
+			b.fail(stream.Errorf(stream.Environment, "state.base_write", "write the local state base", b.cfg.Dir, "%w", err))
+		}
 	default:
 		return false
 	}

@@ -69,7 +69,7 @@ func (b *Backend) link() (m *materialized, files []localFile, err error) {
 	if err := b.dedicate(base, m, anew); err != nil {
 		return m, nil, err
 	}
-	if err := b.flush(base.db); err != nil {
+	if err := b.flush(base); err != nil {
 		return m, nil, err
 	}
 	fault.Point("K09-before-links")
@@ -78,7 +78,7 @@ func (b *Backend) link() (m *materialized, files []localFile, err error) {
 		if err := tableEntries(base.db, entries); err != nil {
 			return err
 		}
-		if err := base.db.Checkpoint(m.dir, pebble.WithFlushedWAL()); err != nil {
+		if err := base.db.Checkpoint(m.dir); err != nil {
 			return err
 		}
 		return tableEntries(base.db, entries)

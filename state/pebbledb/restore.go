@@ -425,5 +425,8 @@ func (f *filler) end() error {
 	if f.sink == nil {
 		return nil
 	}
-	return f.sink.w.end()
+	if err := f.sink.w.end(); err != nil {
+		return err
+	}
+	return f.b.flush(f.sink.w.base)
 }

@@ -123,11 +123,7 @@ func (r *rig) check(keys func(yield func(uint64) bool), want func(key uint64) ui
 func (r *rig) each(keys func(yield func(uint64) bool), f func(i int, key uint64) error) error {
 	ids := make([]uint64, 0, 512)
 	flush := func() error {
-		r.keys, r.hashes, r.refs = r.keys[:0], r.hashes[:0], slices.Grow(r.refs[:0], len(ids))[:len(ids)]
-		for _, k := range ids {
-			key := binary.BigEndian.AppendUint64(nil, k*0x9e3779b97f4a7c15)
-			r.keys, r.hashes = append(r.keys, key), append(r.hashes, stream.Hash(key))
-		}
+		r.lookup(ids)
 		if err := r.store.Batch(context.Background(), r.keys, r.hashes, r.refs); err != nil {
 			return err
 		}
@@ -148,6 +144,15 @@ func (r *rig) each(keys func(yield func(uint64) bool), f func(i int, key uint64)
 		}
 	}
 	return flush()
+}
+
+// lookup fills keys, hashes and refs for a batch.
+func (r *rig) lookup(ids []uint64) {
+	r.keys, r.hashes, r.refs = r.keys[:0], r.hashes[:0], slices.Grow(r.refs[:0], len(ids))[:len(ids)]
+	for _, k := range ids {
+		key := binary.BigEndian.AppendUint64(nil, k*0x9e3779b97f4a7c15)
+		r.keys, r.hashes = append(r.keys, key), append(r.hashes, stream.Hash(key))
+	}
 }
 
 // checkpoint takes one through all steps; publish makes it the newest.
