@@ -35,6 +35,8 @@ type Features struct {
 	// Settle waits until background work has come to rest, so that runs differ
 	// less; it may be nil.
 	Settle func(b state.Backend)
+	// Unchecked backends accept what must be refused: oracles.
+	Unchecked bool
 	// Large makes the model use values of up to a few hundred kilobytes, too.
 	Large bool
 	// Steps is the number of steps of a run of the model; default 60.

@@ -182,7 +182,7 @@ func (m *model) start(from *published, parallelism int) error {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.uploader = m.w.Storage.Uploader(m.w.Attempt)
 	m.backend = m.f.New(m.t, &m.w)
-	stores, err := restore(m.ctx, m.backend, &m.w, from, parallelism)
+	stores, err := restore(m.ctx, m.backend, &m.w, from, parallelism, Descriptor)
 	if err != nil {
 		return fmt.Errorf("attempt %d: %w", m.w.Attempt, err)
 	}
@@ -202,7 +202,7 @@ func (m *model) verifyElsewhere() error {
 		w.Disk = m.f.NewDisk(m.t)
 	}
 	b := m.f.New(m.t, &w)
-	tasks, err := restore(context.Background(), b, &w, p, 1+m.pick("parallelism", maxParallel))
+	tasks, err := restore(context.Background(), b, &w, p, 1+m.pick("parallelism", maxParallel), Descriptor)
 	if err != nil {
 		err = fmt.Errorf("retained checkpoint %s on an empty disk: %w", p.id, err)
 	}

@@ -56,7 +56,7 @@ type oracleBase struct {
 // OracleFeatures describe an oracle with a fault to the suite.
 func OracleFeatures(fault Fault) Features {
 	return Features{
-		Name: "oracle: " + string(fault),
+		Name: "oracle: " + string(fault), Unchecked: true,
 		New: func(_ testing.TB, w *World) state.Backend {
 			return &Oracle{fault: fault, disk: w.Disk.(*oracleDisk)}
 		},

@@ -10,7 +10,7 @@ import (
 )
 
 // restore opens a checkpoint and compares everything in it.
-func restore(ctx context.Context, b state.Backend, w *World, from *published, parallelism int) ([]*task, error) {
+func restore(ctx context.Context, b state.Backend, w *World, from *published, parallelism int, d state.Descriptor) ([]*task, error) {
 	r := state.Restored{Objects: w.Storage}
 	if from != nil {
 		r.ID, r.Keyed = from.id, map[stream.UID][]state.Handle{Operator: from.handles}
@@ -23,7 +23,7 @@ func restore(ctx context.Context, b state.Backend, w *World, from *published, pa
 		t := &task{id: stream.TaskID{UID: Operator, Subtask: i}, groups: stream.RangeOf(i, parallelism, w.MaxParallelism)}
 		t.live, t.dirty = map[string]string{}, map[string]bool{}
 		var err error
-		t.store, err = b.Open(ctx, state.Spec{Task: t.id, KeyGroups: t.groups, MaxParallelism: w.MaxParallelism, Descriptors: []state.Descriptor{Descriptor}})
+		t.store, err = b.Open(ctx, state.Spec{Task: t.id, KeyGroups: t.groups, MaxParallelism: w.MaxParallelism, Descriptors: []state.Descriptor{d}})
 		if err != nil {
 			return tasks, fmt.Errorf("open %s: %w", t.id, err)
 		}

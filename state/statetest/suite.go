@@ -11,6 +11,9 @@ import (
 // Run runs the suite.
 func Run(t *testing.T, f Features) {
 	t.Run("model", func(t *testing.T) { runModel(t, f) })
+	if !f.Unchecked {
+		t.Run("refusals", func(t *testing.T) { runRefusals(t, f) })
+	}
 }
 
 func runModel(t *testing.T, f Features) {
