@@ -16,7 +16,7 @@ sources:
   in: { type: kafka, connection: main, topics: ["${IN}"] }
 transforms:
   counts: { type: aggregate, inputs: [in], key: this.k, emit: on_change, aggregates: { c: count, last: { op: max, of: this.n } } }
-  totals: { type: aggregate, inputs: [in], key: this.n % 5, emit: on_checkpoint, aggregates: { sum: { op: sum, of: this.n } } }
+  totals: { type: aggregate, inputs: [in], key: this.n % 5, emit: on_change, aggregates: { sum: { op: sum, of: this.n } } }
 sinks:
   totalled: { type: kafka, connection: main, inputs: [totals], topic: "${TOTALS}" }
   counted: { type: kafka, connection: main, inputs: [counts], topic: "${COUNTS}", key: this.key }
