@@ -143,4 +143,5 @@ func TestTooLargeRows(t *testing.T) {
 	j.must("stop")
 	r.ends(0)
 	free(t, b, out)
+	j.refused(j.etl("verify", "--settle", "0s", "--finished"), 1, "verify.mismatch", "missing 1")
 }
