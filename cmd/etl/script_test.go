@@ -109,8 +109,9 @@ func consumeCmd(ts *testscript.TestScript, _ bool, args []string) {
 // pattern: for a job that is starting in the background.
 func awaitCmd(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
-	deadline := time.Now().Add(20 * time.Second)
-	for {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
 		err := ts.Exec("etl", args[1:]...)
 		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
@@ -118,6 +119,5 @@ func awaitCmd(ts *testscript.TestScript, _ bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("etl %s: %v", strings.Join(args[1:], " "), err)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
