@@ -95,6 +95,9 @@ var troubles = []trouble{
 	{key: kmsg.TxnOffsetCommit, err: kerr.UnknownTopicID, ends: true},
 }
 
+// fatal is how many of them, the last ones, end the attempt.
+const fatal = 4
+
 // gremlin makes the brokers fail now and then until it is stopped.
 type gremlin struct {
 	s    *sim
@@ -166,6 +169,9 @@ func (g *gremlin) act() {
 		}
 	}
 	t := troubles[g.r.IntN(len(troubles))]
+	if g.r.IntN(4) == 0 {
+		t = troubles[len(troubles)-1-g.r.IntN(fatal)]
+	}
 	f := kfake.Fault{Keys: []kmsg.Key{t.key}, Err: t.err, TopLevel: t.top, Count: 1 + g.r.IntN(2)}
 	if t.ends {
 		f.Count = 1

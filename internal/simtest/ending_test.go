@@ -74,6 +74,8 @@ func (s *sim) drawEnding(n int) ending {
 		e.how = undisturbed
 	case *aim != "":
 		e.how = atPoint
+	case luck < 85 && s.plan.moves: // long enough for a base to be made
+		e.how, e.after = atTime, time.Duration(600+r.IntN(1600))*time.Millisecond
 	case luck < 60:
 		e.how = atPoint
 	case luck < 70:

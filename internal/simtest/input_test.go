@@ -43,10 +43,7 @@ func (s *sim) newInput() *input {
 func (in *input) record(part int32) *kgo.Record {
 	in.seq++
 	p, r := &in.s.plan, in.r
-	key := r.IntN(p.keys)
-	if p.hot && r.IntN(2) == 0 {
-		key = 0
-	}
+	key := in.key()
 	rec := &kgo.Record{Topic: "in", Partition: part, Key: fmt.Append(nil, "k", key), Timestamp: time.UnixMilli(time.Now().UnixMilli() - int64(in.seq%7))}
 	rec.Value = fmt.Appendf(nil, `{"n":%d,"items":%s}`, in.seq, items(in.seq))
 	if p.shape == passThrough || p.shape == counts {
@@ -61,6 +58,21 @@ func (in *input) record(part int32) *kgo.Record {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: "h", Value: fmt.Append(nil, in.seq)})
 	}
 	return rec
+}
+
+// key draws a key. When keys drift, each has its time and then rests until the end,
+// so that nothing recent repairs what became of old state.
+func (in *input) key() int {
+	p, r := &in.s.plan, in.r
+	switch {
+	case p.hot && r.IntN(2) == 0:
+		return 0
+	case p.drift && in.seq > p.records-2*p.keys:
+		return in.seq % p.keys
+	case p.drift:
+		return (in.seq*p.keys/p.records + r.IntN(3)) % p.keys
+	}
+	return r.IntN(p.keys)
 }
 
 // items is the list in record n: none to three numbers.

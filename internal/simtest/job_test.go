@@ -31,7 +31,7 @@ func (s *sim) options(p *process, dir string) (o pipeline.Options, err error) {
 		return o, err
 	}
 	o = pipeline.Options{World: p.world(), Storage: st, Policy: s.plan.policy, Seed: s.seed + uint64(s.processes),
-		Restart:       pipeline.RestartStrategy{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
+		Restart:       pipeline.RestartStrategy{Initial: 10 * time.Millisecond, Max: 2 * time.Second},
 		DiscoverEvery: 300 * time.Millisecond, Listener: s.listener(p), NewBackend: func(e pipeline.BackendEnv) (state.Backend, error) { return s.newBackend(p, e) }}
 	o.Holder.Host = p.name
 	return o, nil

@@ -32,6 +32,7 @@ type plan struct {
 	records  int
 	keys     int
 	hot      bool
+	drift    bool   // keys come and go
 	open     string // what becomes of a transaction left open in the input: "", commit, abort, forget
 	brokers  int
 	old      bool // brokers with transaction version 1
@@ -78,6 +79,7 @@ func newPlan(r *rand.Rand) plan {
 		records: 200 + r.IntN(800),
 		keys:    3 + r.IntN(25),
 		hot:     r.IntN(3) == 0,
+		drift:   r.IntN(3) > 0,
 		open:    pick(r, "", "commit", "abort", "forget"),
 		brokers: pick(r, 1, 1, 3),
 		old:     r.IntN(8) == 0,
@@ -96,11 +98,21 @@ func newPlan(r *rand.Rand) plan {
 	if r.IntN(4) > 0 {
 		p.decline = 2 + r.IntN(3)
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(2) == 0 {
 		p.upload = 2 + r.IntN(4)
+	}
+	if p.moves { // what only such jobs meet takes a base that grows old
+		p.shape, p.pebble, p.chains.Full, p.rescale = pick(r, counts, counts, fanCounts), true, false, r.IntN(4) == 0
+		p.lives += 4
+		p.records += 800
+		p.drift, p.keys, p.hot, p.power = true, 60+r.IntN(200), false, 0
+		p.batch, p.pace = 2+r.IntN(5), time.Duration(10+r.IntN(20))*time.Millisecond
 	}
 	p.drawPolicy(r)
 	p.drawWeather(r)
+	if p.moves {
+		p.chains.SegmentCount, p.policy.Interval = 2, min(p.policy.Interval, 50*time.Millisecond)
+	}
 	return p
 }
 
@@ -149,12 +161,12 @@ func (p *plan) drawWeather(r *rand.Rand) {
 		p.weather.lose = map[kmsg.Key]float64{
 			kmsg.EndTxn: 0.1, kmsg.InitProducerID: 0.05, kmsg.TxnOffsetCommit: 0.05, kmsg.Produce: 0.02}
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(2) == 0 {
 		p.gremlin = time.Duration(20+r.IntN(300)) * ms
 	}
 	p.blackout = r.IntN(12) == 0
 	if r.IntN(2) == 0 {
-		p.storage.latency = time.Duration(1+r.IntN(15)) * ms
+		p.storage.latency = time.Duration(1+r.IntN(pick(r, 15, 60))) * ms
 	}
 	if r.IntN(4) == 0 {
 		p.storage.fail, p.storage.unknown = r.Float64()*0.02, r.Float64()*0.02

@@ -38,8 +38,8 @@ func (s *sim) newProcess() *process {
 	p.wire = newWire(&s.net, p, s.plan.weather, s.rand("net"+p.name))
 	p.disk = &disk{FS: s.disk, p: p}
 	if s.plan.moves {
-		p.machine = s.r.IntN(len(s.machines))
-		if s.r.IntN(4) == 0 {
+		p.machine = s.processes % len(s.machines)
+		if s.r.IntN(8) == 0 {
 			s.machines[p.machine] = newBaseDisk(s.plan.pebble) // a new one
 		}
 	}
