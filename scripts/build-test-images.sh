@@ -51,8 +51,9 @@ add_libraries() {
     while read -r file; do
       case $file in "$root"/*) ;; *) place "$root" "$file" ;; esac
     done
-  # loaded by name at run time, so ldd does not know of them
-  for file in libgcc_s.so.1 libnss_files.so.2 libnss_dns.so.2 libresolv.so.2; do
+  # loaded by name at run time, or asked for by libraries inside of jars (zstd, snappy,
+  # lz4), so ldd does not know of them
+  for file in libgcc_s.so.1 libnss_files.so.2 libnss_dns.so.2 libresolv.so.2 libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6; do
     file=$(/sbin/ldconfig -p | awk -v name="$file" '$1 == name && /x86-64|AArch64/ {print $NF; exit}')
     [ -z "$file" ] || place "$root" "$file"
   done

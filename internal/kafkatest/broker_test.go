@@ -137,6 +137,27 @@ func TestPauseIsAHang(t *testing.T) {
 	b.AwaitReady(t)
 }
 
+// The broker's own compressors are libraries of the machine inside of jars: a
+// container has to have what they load.
+func TestEveryCompression(t *testing.T) {
+	b := kafkatest.Shared(t)
+	for name, codec := range map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	} {
+		topic := b.Topic(t, 1, "compression.type=producer")
+		cl := b.Client(t, kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(codec), kgo.RecordRetries(3))
+		if err := cl.ProduceSync(t.Context(), kgo.StringRecord(strings.Repeat("compressible ", 1000))).FirstErr(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		// Compressed anew, by the broker.
+		again := b.Topic(t, 1, "compression.type="+strings.Replace(name, "none", "uncompressed", 1))
+		cl = b.Client(t, kgo.DefaultProduceTopic(again), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.RecordRetries(3))
+		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+			t.Errorf("to %s: %v", name, err)
+		}
+	}
+}
+
 func TestSharedIsOne(t *testing.T) {
 	a, b := kafkatest.Shared(t), kafkatest.Shared(t)
 	if a.Addr() != b.Addr() {
