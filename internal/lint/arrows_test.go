@@ -51,7 +51,7 @@ var rooms = []room{
 	{"internal/kafkaconn", ground + "stream", "kafka"},
 	{"internal/pgconn", ground + "stream", "pgx"},
 	{"sink/kafkatxn", contracts + "sink internal/kafkaconn", "kafka"},
-	{"sink/sqltxn", contracts + "sink internal/pgconn", "pgx"},
+	{"sink/sqltxn", contracts + "expr/... sink internal/pgconn", "pgx"},
 	{"source/kafka", contracts + "source internal/kafkaconn", "kafka"},
 	{"sink/twophase/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/twophase/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},

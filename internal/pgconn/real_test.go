@@ -384,7 +384,9 @@ func TestLostAnswers(t *testing.T) {
 		if Answered(err) {
 			t.Errorf("a killed server answered: %v", err)
 		}
-		want(t, "killed", Explain(err, "insert", "t"), "retry "+CodeUnreachable)
+		if stream.ClassOf(Explain(err, "insert", "t")) != stream.Retry { // a last word of the server, or none
+			t.Errorf("killed: %v", err)
+		}
 		return nil
 	})
 	want(t, "while it is down", direct.With(t.Context(), func(*Conn) error { return nil }), "retry "+CodeUnreachable)
