@@ -121,6 +121,9 @@ func (r *run) find(what string, nth int, f func(line) bool) line {
 	defer timer.Stop()
 	for seen := 0; ; {
 		lines, changed := r.seen()
+		if n := r.count("restarting from the last checkpoint"); n > 40 {
+			r.t.Fatalf("after %d restarts, still not: %s", n, what)
+		}
 		for ; seen < len(lines); seen++ {
 			if f(lines[seen]) {
 				if nth--; nth == 0 {
