@@ -4,7 +4,9 @@ import (
 	"context"
 	"io/fs"
 	"strings"
+	"syscall"
 
+	"etl/internal/simtest/crashfs"
 	"etl/stream"
 )
 
@@ -126,4 +128,20 @@ func (f *diskFile) Sync() error {
 		return err
 	}
 	return f.File.Sync()
+}
+
+// spoil lets one sync of a file or directory fail in the life that begins. What it
+// should have made durable is lost for good, as on Linux.
+func (s *sim) spoil() {
+	left := 1 + s.r.IntN(120)
+	s.disk.OnOp(func(o crashfs.Op) error {
+		if o.Kind != "sync" && o.Kind != "syncdir" {
+			return nil
+		}
+		if left--; left != 0 {
+			return nil
+		}
+		s.cov.add("storage/" + o.Kind + " failed")
+		return &fs.PathError{Op: o.Kind, Path: o.Name, Err: syscall.EIO}
+	})
 }

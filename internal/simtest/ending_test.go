@@ -112,10 +112,14 @@ func (s *sim) arrange(e ending, p *process, j *pipeline.Job) (undo func()) {
 		spec = ""
 	}
 	s.setFaults(spec)
+	if s.plan.badDisk && e.how != undisturbed {
+		s.spoil()
+	}
 	over := make(chan struct{})
 	s.background.Go(func() { s.act(e, p, j, over) })
 	return func() {
 		close(over)
+		s.disk.OnOp(nil)
 		fault.Watch(nil)
 		s.setFaults("")
 	}
@@ -192,6 +196,9 @@ func (s *sim) mayEnd(err error) bool {
 		return true
 	case stream.CodeOf(err) == "checkpoint.too_many_failures": // at the end: exit 1, start again
 		s.cov.add("job/exit 1 at the end")
+		return false
+	case s.plan.badDisk && stream.CodeOf(err) == "storage.unusable": // exit 3
+		s.cov.add("job/exit 3, the disk fails")
 		return false
 	case errors.Is(err, errStuck):
 		return true

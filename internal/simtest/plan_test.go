@@ -46,6 +46,7 @@ type plan struct {
 	weather  weather
 	storage  mishaps
 	gremlin  time.Duration // the most between two faults of the brokers; 0: none
+	badDisk  bool          // a sync fails now and then
 	blackout bool          // for a while no transaction can be ended
 	decline  int           // each n-th publication is declined after all was prepared
 	upload   int           // each n-th upload fails
@@ -164,7 +165,7 @@ func (p *plan) drawWeather(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		p.gremlin = time.Duration(20+r.IntN(300)) * ms
 	}
-	p.blackout = r.IntN(12) == 0
+	p.blackout, p.badDisk = r.IntN(12) == 0, r.IntN(6) == 0
 	if r.IntN(2) == 0 {
 		p.storage.latency = time.Duration(1+r.IntN(pick(r, 15, 60))) * ms
 	}

@@ -23,7 +23,7 @@ var everywhere = []string{
 	"recover.committed", "recover.fenced", "recover.initial_published",
 	"retention.delete", "source.first_poll", "source.positions_taken", "source.report",
 	"storage.delete.removed", "storage.put.before_link", "storage.put.before_sync", "storage.put.done", "storage.put.linked",
-	"task.acknowledge.after", "task.acknowledge.before", "task.barrier.forwarded", "task.finish.after", "task.finish.before",
+	"task.aborted", "task.acknowledge.after", "task.acknowledge.before", "task.barrier.forwarded", "task.finish.after", "task.finish.before",
 	"task.snapshot.before", "task.snapshot.sealed",
 }
 

@@ -25,7 +25,7 @@ const (
 
 // calm leaves a plan that goes wrong nowhere but where its script says so.
 func (p *plan) calm(script ...step) {
-	p.weather, p.storage, p.gremlin, p.blackout = weather{latency: 2 * time.Millisecond}, mishaps{}, 0, false
+	p.weather, p.storage, p.gremlin, p.blackout, p.badDisk = weather{latency: 2 * time.Millisecond}, mishaps{}, 0, false, false
 	p.decline, p.upload, p.power, p.owners, p.jumps, p.moves, p.rescale = 0, 0, 0, false, false, false, false
 	p.policy.MaxConcurrent, p.policy.MinPause, p.policy.Timeout = 0, 5*time.Millisecond, 2*time.Second
 	p.policy.Interval = 50 * time.Millisecond
@@ -76,6 +76,11 @@ var scenarios = []scenario{
 	{name: "stopped during recovery", change: func(p *plan) {
 		p.owners, p.bounded, p.jumps = true, false, false
 		p.storage.fail, p.storage.unknown = 0.01, 0.01
+	}},
+	// Lanes see it as commits whose outcome is not known, and ask again.
+	{name: "no transaction can be ended for a while", change: func(p *plan) {
+		p.calm(step{end: ending{how: stopped, after: 30 * time.Second}})
+		p.blackout = true
 	}},
 	refusal(olderCheckpoint), refusal(wrongGraph), refusal(missingObject), refusal(otherStorage),
 	// A committer that connects and then fails has to be closed again.
