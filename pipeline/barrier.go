@@ -84,6 +84,7 @@ func (t *task) giveUp(ctx context.Context, wait bool) error {
 		t.given = t.given[1:]
 		for _, l := range t.links {
 			if l.writer != nil {
+				fault.Point("task.aborted")
 				if err := l.writer.Aborted(ctx, id); err != nil {
 					return err
 				}

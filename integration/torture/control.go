@@ -38,10 +38,8 @@ var Controls = []Control{
 		}},
 	{Rules: "no-commit-on-recovery", Kind: Pass, Catch: []string{Missing}, Kills: 20, Batch: 4, At: published3},
 	{Rules: "fence-before-commit", Kind: Pass, Catch: []string{Missing, Honest}, Kills: 20, Batch: 4, At: published3},
-	{Rules: "marker-omitted,no-cooling", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 40, Batch: 8,
-		At: []string{"kafka.begin", "task.finish.before", "kafka.flush.after"}},
-	{Rules: "marker-not-read,no-cooling", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 40, Batch: 8,
-		At: []string{"kafka.begin", "task.finish.before", "kafka.flush.after"}},
+	{Rules: "marker-omitted,no-cooling", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 20, Do: reusing, Alter: crowded},
+	{Rules: "marker-not-read,no-cooling", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 20, Do: reusing, Alter: crowded},
 	{Rules: "foreign-base-reused", Kind: Count, Catch: []string{Counting, Duplicated, Missing}, Kills: 20, Do: wander, Alter: func(e *Episode) {
 		e.Job.Memory, e.Job.Wide, e.Keys, e.Rate = "8MiB", 150, 20000, 6000
 	}},
@@ -52,17 +50,28 @@ var Controls = []Control{
 	{Rules: "aborted-delta-dropped", Kind: Count, Catch: []string{Counting}, Kills: 20, Batch: 4, At: published3, Alter: func(e *Episode) {
 		e.Faults, e.NoDeclines = "uploader.create:every4:error", true
 	}},
-	{Rules: "aborted-committable-unlisted", Kind: Pass, Catch: []string{Missing, Leftovers}, Kills: 10, Batch: 2, At: published3},
+	{Rules: "aborted-committable-unlisted", Kind: Pass, Catch: []string{Missing, Leftovers}, Kills: 10, Batch: 2, At: published3[:1], Alter: func(e *Episode) {
+		e.Faults, e.NoDeclines, e.Passes = "checkpoint.append.declined:every2:error", true, 5
+	}},
 	{Rules: "finish-error-tolerated", Kind: Pass, Catch: []string{Missing}, Kills: 20, Batch: 3, At: published3,
 		Tell: func(*Job) string { return "unmark" }},
 	{Rules: "epoch-before-acknowledged", Kind: Pass, Catch: []string{Order}, Kills: 20, Batch: 3, At: published3, Alter: fast,
 		Tell: func(*Job) string { return "slow 60ms" }},
 	{Rules: "publish-without-log", Kind: Count, Catch: []string{Owners, ExitCode}, Kills: 5, Do: func(ctx context.Context, l *Life) error {
+		l.Quiet = true
 		return l.Zombie(ctx, pointNamed("log.append.checkpoint.before"), 4)
 	}},
 }
 
 func fast(e *Episode) { e.Rate = 2500 }
+
+// reusing is the torture of markers: see Reuse.
+func reusing(ctx context.Context, l *Life) error {
+	if err := l.Reuse(ctx, 3); err != nil || !l.OK() {
+		return err
+	}
+	return l.Finish(ctx)
+}
 
 // busy keeps the sources at work: something has been fetched and waits when a barrier
 // comes, and one of them takes it later than the other.

@@ -29,7 +29,7 @@ func (s *Suite) Judge(short bool) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("only %d of %d checkpoints were aborted", t.Counts[abortedOnes], tried))
 	}
 	for _, p := range Points {
-		everyday := p.Road == Steady || p.Road == Restart || p.Road == Fresh || p.Road == Keyed || p.Road == KeyedUp
+		everyday := p.Road == Steady || p.Road == Aborting || p.Road == Restart || p.Road == Fresh || p.Road == Keyed || p.Road == KeyedUp
 		if !t.Passed[p.Name] && (everyday || !short) {
 			wrong = append(wrong, fmt.Sprintf("%s (%s) was never passed", p.Name, p.K))
 		}

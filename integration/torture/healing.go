@@ -49,7 +49,7 @@ func (l *Life) UntilHanging(ctx context.Context, aborts bool) (n int, err error)
 		if err != nil {
 			return n, err
 		}
-		hung, err := l.hanging(ctx)
+		hung, err := l.hanging(ctx, aborts)
 		if err != nil || hung != "" {
 			return n, err
 		}
@@ -102,17 +102,18 @@ func (l *Life) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hanging names a partition that holds a transaction open which no coordinator
-// knows to be so.
-func (l *Life) hanging(ctx context.Context) (found string, err error) {
+// hanging names a partition that holds a transaction open which its coordinator
+// calls complete: committed, or with aborts anything else.
+func (l *Life) hanging(ctx context.Context, aborts bool) (found string, err error) {
+	time.Sleep(300 * time.Millisecond) // for markers that are on their way
 	err = l.Broker.admin(func(adm *kadm.Client) error {
-		ts, err := adm.ListTransactions(ctx, nil, []string{"Ongoing", "PrepareCommit", "PrepareAbort"})
+		ts, err := adm.ListTransactions(ctx, nil, nil)
 		if err != nil {
 			return err
 		}
-		busy := map[int64]bool{}
+		state := map[int64]string{}
 		for _, t := range ts {
-			busy[t.ProducerID] = true
+			state[t.ProducerID] = t.State
 		}
 		var topics kadm.TopicsSet
 		for _, topic := range l.job.Outs() {
@@ -125,7 +126,11 @@ func (l *Life) hanging(ctx context.Context) (found string, err error) {
 			return err
 		}
 		ds.EachProducer(func(d kadm.DescribedProducer) {
-			if d.CurrentTxnStartOffset >= 0 && !busy[d.ProducerID] {
+			hung := state[d.ProducerID] == "CompleteCommit"
+			if aborts {
+				hung = state[d.ProducerID] == "CompleteAbort" || state[d.ProducerID] == "Empty"
+			}
+			if d.CurrentTxnStartOffset >= 0 && hung {
 				found = fmt.Sprintf("producer %d epoch %d since offset %d of %s/%d", d.ProducerID, d.ProducerEpoch, d.CurrentTxnStartOffset, d.Topic, d.Partition)
 			}
 		})

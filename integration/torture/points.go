@@ -70,6 +70,8 @@ var Points = []Point{
 	{Name: "task.acknowledge.before", K: "K22", Road: Steady, Many: true},
 	{Name: "task.acknowledge.after", K: "K22b", Road: Steady, Frozen: true, Many: true},
 
+	{Name: "task.aborted", K: "K01", Road: Aborting, Frozen: true, Many: true},
+
 	// Publication.
 	{Name: "checkpoint.append.declined", K: "K26a", Road: Steady, Many: true},
 	{Name: "log.append.checkpoint.before", K: "K26", Road: Steady, Frozen: true, Many: true},

@@ -36,44 +36,86 @@ func (b *Broker) ends(ctx context.Context, stable bool, topics ...string) (out m
 	return out, err
 }
 
-// ReadAll reads topics from their beginnings to their last stable offsets, as a
-// read_committed reader does, by topic and partition.
+// ReadAll reads all of topics and returns, by topic and partition, what a reader of
+// committed records sees up to the last stable offset. What was committed is decided
+// here, from the control records.
 func (b *Broker) ReadAll(ctx context.Context, topics ...string) (map[string]map[int32][]*kgo.Record, error) {
-	ends, err := b.ends(ctx, true, topics...)
+	stable, err := b.ends(ctx, true, topics...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.readEverything(ctx, stable, topics)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]map[int32][]*kgo.Record{}
-	for s, end := range ends {
+	for s := range stable {
 		if out[s.topic] == nil {
 			out[s.topic] = map[int32][]*kgo.Record{}
 		}
-		if end == 0 {
-			delete(ends, s)
+		out[s.topic][s.part] = committed(all[s], stable[s])
+	}
+	return out, nil
+}
+
+// readEverything reads every record below the given ends, control records too.
+func (b *Broker) readEverything(ctx context.Context, ends map[spot]int64, topics []string) (map[spot][]*kgo.Record, error) {
+	left := map[spot]bool{}
+	for s, end := range ends {
+		if end > 0 {
+			left[s] = true
 		}
 	}
-	cl, err := b.Client(kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := b.Client(kgo.ConsumeTopics(topics...), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	for len(ends) > 0 {
+	out := map[spot][]*kgo.Record{}
+	for len(left) > 0 {
 		fs := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%d partitions were not read to their ends: %w", len(ends), ctx.Err())
+			return nil, fmt.Errorf("%d partitions were not read to their ends: %w", len(left), ctx.Err())
 		}
 		fs.EachRecord(func(r *kgo.Record) {
 			s := spot{r.Topic, r.Partition, 0}
 			if r.Offset >= ends[s]-1 {
-				delete(ends, s)
+				delete(left, s)
 			}
-			if !r.Attrs.IsControl() {
-				out[r.Topic][r.Partition] = append(out[r.Topic][r.Partition], r)
+			if r.Offset < ends[s] {
+				out[s] = append(out[s], r)
 			}
 		})
 	}
 	return out, nil
+}
+
+// committed leaves out control records, and those of transactions that the control
+// records do not call committed.
+func committed(all []*kgo.Record, end int64) (out []*kgo.Record) {
+	open := map[int64][]int{}
+	good := make([]bool, len(all))
+	for i, r := range all {
+		switch {
+		case r.Attrs.IsControl():
+			commit := len(r.Key) >= 4 && r.Key[3] == 1 // version, type: 0 aborts, 1 commits
+			for _, n := range open[r.ProducerID] {
+				good[n] = commit
+			}
+			delete(open, r.ProducerID)
+		case r.Attrs.IsTransactional():
+			open[r.ProducerID] = append(open[r.ProducerID], i)
+		default:
+			good[i] = true
+		}
+	}
+	for i, r := range all {
+		if good[i] && r.Offset < end {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Watch is a read_committed reader that follows the output while everything

@@ -31,10 +31,11 @@ type schedule struct {
 	turn   int
 	passes int  // a death comes at one of the first so many passes
 	again  bool // the next one comes during the recovery
+	first  bool
 }
 
 func newSchedule(r *rand.Rand, points []Point, from, passes int) *schedule {
-	s := &schedule{r: r, points: points, turn: from, passes: passes}
+	s := &schedule{r: r, points: points, turn: from, passes: passes, first: true}
 	for _, p := range points {
 		if p.Recovers() {
 			s.up = append(s.up, p)
@@ -46,8 +47,15 @@ func newSchedule(r *rand.Rand, points []Point, from, passes int) *schedule {
 	return s
 }
 
-// next draws a death.
+// next draws a death. Every third job dies first with nothing but its beginnings
+// published: that comes once in a life.
 func (s *schedule) next() aim {
+	if s.first {
+		s.first = false
+		if s.turn%3 == 0 {
+			return s.at(onTheWay(Fresh)[0])
+		}
+	}
 	if s.again {
 		s.again = false
 		if s.r.IntN(3) == 0 {
