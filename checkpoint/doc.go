@@ -79,7 +79,7 @@
 //     it before exit 0; it is repeated while rejects are pending; failing more than
 //     tolerable_failures: sources stay frozen, exit 1 saying what is published and
 //     unconfirmed. Cancel and the second signal end the attempt's own open
-//     transactions. on_cancel: delete only after all is confirmed.
+//     transactions, committing what is published. on_cancel: delete only after all is confirmed.
 //  18. Objects are deleted only when no retained metadata, savepoint, open ledger
 //     entry or running attempt reaches them.
 //  19. The local base is used only if its mark equals the end (id and object name)

@@ -35,8 +35,6 @@ type line struct {
 
 func (l line) str(name string) string { s, _ := l.fields[name].(string); return s }
 
-func (l line) num(name string) float64 { f, _ := l.fields[name].(float64); return f }
-
 // start runs the job.
 func (j *job) start(args ...string) *run { j.t.Helper(); return j.launch("", args...) }
 

@@ -100,7 +100,8 @@ func (o Options) withDefaults() Options {
 type Controller interface {
 	// Stop takes a final checkpoint, commits and confirms it, and ends the job.
 	Stop()
-	// Cancel ends the job now, and the attempt's own open transactions with it.
+	// Cancel ends the job now, and the attempt's own open transactions with it: what is
+	// published is committed, the rest aborted.
 	Cancel()
 	// Checkpoint triggers one and waits until it is confirmed.
 	Checkpoint(ctx context.Context) (stream.CheckpointID, error)

@@ -43,8 +43,9 @@ on from there.`, "  etl stop pipeline.yaml",
 
 func (a *app) cancelCommand() *cobra.Command {
 	return a.asking("cancel FILE", "cancel", "end a running job at once",
-		`Ends the running job without a checkpoint, and its open transactions with it.
-What came after the last checkpoint is read again by the next run.`, "  etl cancel pipeline.yaml",
+		`Ends the running job without a checkpoint, and its open transactions with it:
+those of published checkpoints are committed, the others aborted. What came after the
+last checkpoint is read again by the next run.`, "  etl cancel pipeline.yaml",
 		func(r control.Reply) { a.print("cancelled; the next run goes on from checkpoint %s\n", r.Checkpoint) })
 }
 
