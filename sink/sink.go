@@ -118,7 +118,7 @@ type Outcome uint8
 const (
 	// Transient: nothing is known; the same call may be made again.
 	Transient Outcome = iota
-	// Done: committed and verified by this call.
+	// Done: committed and verified by this call, as far as the outside can tell.
 	Done
 	// Already: it had been committed before, by anybody.
 	Already
@@ -209,6 +209,8 @@ type Features struct {
 	// OneInFlight: a subtask prepares the next epoch only after the last one is
 	// committed.
 	OneInFlight bool
+	// Ordered: readers see the rows of a key in the order they were written.
+	Ordered bool
 	// Upsert, AppendOnly, NeedsKey describe the rows it takes.
 	Upsert, AppendOnly, NeedsKey bool
 	// Timeout is how long a prepared transaction lives; 0 for ever.

@@ -42,7 +42,7 @@ var rooms = []room{
 	{"source", contracts, ""},
 	{"transform", contracts + "expr/... state/keyed", ""},
 	{"sink", contracts + "expr/...", ""},
-	{"sink/sinktest", contracts + "sink", "testlib"},
+	{"sink/sinktest", contracts + "sink checkpoint/memstore", "testlib"},
 
 	{"pipeline", engine + "state/keyed", ""},
 	{"config", engine + "pipeline", "yaml"},

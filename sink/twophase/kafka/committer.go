@@ -23,10 +23,15 @@ type Committer struct {
 	cancel context.CancelFunc // ends the sweeper
 	wg     sync.WaitGroup
 	keep   []*kafkatxn.Payload // what the sweeper leaves alone
+
+	mu     sync.Mutex
+	newest map[int]stream.CheckpointID // committed here, by subtask
 }
 
 // NewCommitter returns a committer of a sink. Config need not have its defaults.
-func NewCommitter(cfg Config) *Committer { return &Committer{cfg: cfg.WithDefaults()} }
+func NewCommitter(cfg Config) *Committer {
+	return &Committer{cfg: cfg.WithDefaults(), newest: map[int]stream.CheckpointID{}}
+}
 
 var _ sink.Committer = (*Committer)(nil)
 
@@ -89,7 +94,33 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 	if err != nil {
 		return sink.Result{}, err
 	}
-	return c.raw.Commit(ctx, p, cm.Checkpoint)
+	if err := c.inOrder(ctx, p, &cm); err != nil {
+		return sink.Result{}, err
+	}
+	r, err := c.raw.Commit(ctx, p, cm.Checkpoint)
+	if err == nil && (r.Outcome == sink.Done || r.Outcome == sink.Already) {
+		c.mu.Lock()
+		c.newest[cm.Subtask] = max(c.newest[cm.Subtask], cm.Checkpoint)
+		c.mu.Unlock()
+	}
+	return r, err
+}
+
+// inOrder refuses to commit what is still open behind a later commit of its lane: the
+// marker would go back, and from then on call the later one uncommitted. Lanes see to
+// the order; this is for whoever calls without one, and costs nothing in order.
+func (c *Committer) inOrder(ctx context.Context, p *kafkatxn.Payload, cm *checkpoint.Committable) error {
+	c.mu.Lock()
+	newest := c.newest[cm.Subtask]
+	c.mu.Unlock()
+	if cm.Checkpoint >= newest {
+		return nil
+	}
+	s, err := c.raw.Probe(ctx, p, cm.Checkpoint, c.env.Clock.Now())
+	if err == nil && s.Status == sink.Open {
+		err = fmt.Errorf("I5: checkpoint %s of %s is open behind %s, which is committed", cm.Checkpoint, cm.Lane(), newest)
+	}
+	return err
 }
 
 // Fence ends what the owners left, less keep (V6), and from then on sweeps up what a

@@ -192,7 +192,7 @@ func (c Config) Limits(ctx context.Context, w stream.World) (time.Duration, kafk
 // Features returns what the sink can do under a transaction timeout.
 func (c Config) Features(timeout time.Duration) sink.Features {
 	c = c.WithDefaults()
-	f := sink.Features{AppendOnly: true}
+	f := sink.Features{AppendOnly: true, Ordered: true}
 	if c.transactional() {
 		f.Transactional, f.Marker, f.Timeout = true, true, timeout
 	}

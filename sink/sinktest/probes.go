@@ -1,0 +1,139 @@
+package sinktest
+
+import (
+	"context"
+	"slices"
+
+	"etl/checkpoint"
+	"etl/sink"
+)
+
+var probeRules = []rule{
+	{"a probe tells open from committed", committing, tells},
+	{"a probe changes nothing", committing, onlyLooks},
+	{"inspect lists what is in doubt, and changes nothing", committing, inspects},
+}
+
+// tells: every process gets the same answers, and with them the marker of the lane and
+// the deadline.
+func tells(r *rig) {
+	j := r.job()
+	p := j.start(2)
+	p.write(20)
+	rd := p.ready()
+	p.publish(rd)
+	cs := p.listed(rd.id)
+	for sub := range p.par {
+		var done, open []checkpoint.Committable
+		for _, c := range cs {
+			if c.Subtask < sub {
+				done = append(done, c)
+			} else {
+				open = append(open, c)
+			}
+		}
+		p.wantStatus(open, sink.Open)
+		p.wantStatus(done, sink.Committed)
+		p.commit(sub)
+	}
+	for _, q := range []*process{p, j.outsider(2)} {
+		for i, got := range q.peek(cs) {
+			if got.Status != sink.Committed || r.f.Marker && got.Marker < cs[i].Checkpoint {
+				r.failf("probe says %s, marker %s, of %s, which is committed (%s)", got.Status, got.Marker, sink.Name(&cs[i]), got.Detail)
+			}
+			if r.f.Timeout > 0 && got.Deadline.IsZero() {
+				r.failf("probe tells no deadline of %s", sink.Name(&cs[i]))
+			}
+		}
+	}
+	j.want(20)
+}
+
+// onlyLooks: whatever a process looks at, and however often, stays as it was.
+func onlyLooks(r *rig) {
+	j := r.job()
+	p := j.start(2)
+	p.write(10)
+	p.checkpoint()
+	p.write(20)
+	rd := p.ready()
+	p.publish(rd)
+	before := p.doubt()
+	p.looksAround(rd)
+	other := j.outsider(1)
+	other.looksAround(rd)
+	if after := p.doubt(); !slices.Equal(before, after) {
+		r.failf("in doubt were %v, after looks they are %v", before, after)
+	}
+	j.seesNothingNew(10)
+	p.settle()
+	j.want(30)
+}
+
+// looksAround calls everything that only reads.
+func (p *process) looksAround(rd *round) {
+	for range 3 {
+		p.peek(p.listed(rd.id))
+		for sub := range p.par + 1 {
+			if p.j.r.f.Marker {
+				p.marker(sub)
+			}
+		}
+		p.inspected()
+	}
+}
+
+// inspects: every process sees what is open or prepared, whose it is, and nothing that
+// has ended.
+func inspects(r *rig) {
+	j := r.job()
+	p := j.start(2)
+	p.wantInspected("before the first row")
+	p.write(20)
+	rd := p.ready()
+	p.wantInspected("prepared")
+	p.publish(rd)
+	p.commit(0)
+	p.wantInspected("one lane committed")
+	other := j.outsider(2)
+	other.wantInspected("by another process")
+	p.settle()
+	if left := p.inspected(); len(left) > 0 {
+		r.failf("everything is committed, inspect lists %+v", left)
+	}
+	p.write(10)
+	p.ready()
+	for _, d := range p.inspected() {
+		if d.Attempt != p.attempt.Number() || d.Subtask < 0 || d.Subtask >= p.par {
+			r.failf("inspect says %+v; it is of attempt %d, which has %d subtasks", d, p.attempt.Number(), p.par)
+		}
+	}
+	p.kill()
+	p = j.start(2)
+	if left := p.inspected(); len(left) > 0 {
+		r.failf("everything is fenced, inspect lists %+v", left)
+	}
+	j.want(20)
+}
+
+// wantInspected compares Inspect with what the outside tells.
+func (p *process) wantInspected(when string) {
+	var names []string
+	for _, d := range p.inspected() {
+		names = append(names, d.ID)
+	}
+	if want := p.doubt(); !slices.Equal(names, want) {
+		p.j.r.failf("%s: inspect lists %q, in doubt outside are %q", when, names, want)
+	}
+	if p.j.r.h.InDoubt == nil {
+		return
+	}
+	p.do("inspect again", func(ctx context.Context) error {
+		again, err := p.committer.Inspect(ctx)
+		if err == nil && len(again) != len(names) {
+			p.j.r.note("inspect listed %d, then %d", len(names), len(again))
+			return errChanged
+		}
+		return err
+	})
+}
