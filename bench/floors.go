@@ -58,7 +58,8 @@ func floorCopyPooled(ctx context.Context, w *work) error {
 	var p promise
 	return p.and(floorLoop(ctx, w, cl, func(r *kgo.Record) {
 		r.Topic = "out"
-		cl.Produce(nil, r, func(r *kgo.Record, err error) { //nolint:staticcheck // the record's own context is what Recycle needs
+		//lint:ignore SA1012 the record's own context is what Recycle needs
+		cl.Produce(nil, r, func(r *kgo.Record, err error) {
 			p.done(r, err)
 			r.Recycle()
 		})

@@ -51,8 +51,8 @@ type Entry struct {
 	// abandoned
 	Abandoned stream.CheckpointID `json:"abandoned,omitempty"`
 	// Accepted says that what the sinks have committed of it may be written again.
-	Accepted bool `json:"accepted,omitempty"`
-	Reason    string              `json:"reason,omitempty"`
+	Accepted bool   `json:"accepted,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // The frame around an entry: docs/formats/log.md has the byte table.

@@ -197,7 +197,7 @@ func TestPlanIsFixedBySeed(t *testing.T) {
 		r := &run{o: o, rand: newText(seed).rand}
 		return fmt.Sprint(r.plan(8))
 	}
-	if plan(1) != plan(1) || plan(1) == plan(2) {
+	if first := plan(1); plan(1) != first || plan(2) == first {
 		t.Error("the seed does not fix the points")
 	}
 }

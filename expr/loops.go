@@ -185,7 +185,8 @@ func sumOf(l looping) Value {
 
 // reduce starts with the third argument, or else with the first element.
 func reduce(l looping) Value {
-	from, acc := 0, null
+	from := 0
+	var acc Value
 	switch {
 	case l.init != nil:
 		acc = l.init(l.ev)

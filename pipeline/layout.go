@@ -20,15 +20,6 @@ type edgeSpec struct {
 	port     stream.Port
 }
 
-// name of an edge in metadata and messages.
-func (e *edgeSpec) name() string {
-	n := string(e.node.UID) + "->" + string(e.user.UID)
-	if e.input.Tag != "" {
-		n = string(e.node.UID) + ":" + string(e.input.Tag) + "->" + string(e.user.UID)
-	}
-	return n
-}
-
 // forward reports whether each subtask sends to the one with its own number.
 func (e *edgeSpec) forward() bool {
 	return e.input.Key == nil && e.from.parallelism == e.to.parallelism

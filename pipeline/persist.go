@@ -41,7 +41,6 @@ type sealing struct {
 type persister struct {
 	t      *task
 	up     state.Uploader
-	source stream.TaskID // whose splits the task holds
 	failed func(error)
 	work   chan *slowPart
 

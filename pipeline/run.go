@@ -51,7 +51,7 @@ func (a *attempt) run(ctx context.Context, cancel context.CancelCauseFunc) error
 	for _, t := range a.tasks {
 		persisting.Go(func() { t.persist.run(ctx) })
 		work.Go(func() {
-			if err := t.run(ctx); err != nil && ctx.Err() == nil {
+			if err := t.run(ctx); ctx.Err() == nil {
 				a.fail(err)
 			}
 		})

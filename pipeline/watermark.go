@@ -15,7 +15,6 @@ type watermarks struct {
 	idle  []bool
 	out   int64
 	set   bool
-	asked bool // Idle has been sent on
 }
 
 func newWatermarks(inputs int) *watermarks {

@@ -22,7 +22,7 @@ func TestStorage(t *testing.T) {
 }
 
 func TestOpenSharesByName(t *testing.T) {
-	if memstore.Open("a") != memstore.Open("a") || memstore.Open("a") == memstore.Open("b") {
+	if first := memstore.Open("a"); memstore.Open("a") != first || memstore.Open("b") == first {
 		t.Error("a name does not stand for one store")
 	}
 }
