@@ -33,7 +33,7 @@ func (s *sim) startBrokers() {
 	ports := []int{9092, 9093, 9094}[:s.plan.brokers]
 	opts := []kfake.Opt{
 		kfake.NumBrokers(len(ports)), kfake.Ports(ports...), kfake.ListenFn(s.net.Listen),
-		kfake.SeedTopics(inPartitions, "in"), kfake.SeedTopics(outPartitions, "out"),
+		kfake.SeedTopics(inPartitions, "in"), kfake.SeedTopics(outPartitions, "out", "copy"),
 		kfake.BrokerConfigs(map[string]string{
 			"transactional.id.expiration.ms":      fmt.Sprint(idExpiration.Milliseconds()),
 			"offsets.retention.minutes":           fmt.Sprint(int(offsetsRetention.Minutes())),
@@ -177,7 +177,7 @@ func (g *gremlin) act() {
 		f.Count = 1
 	}
 	if t.key == kmsg.Produce {
-		f.Topic = "out"
+		f.Topic = g.s.outlets[g.r.IntN(len(g.s.outlets))].topic
 	}
 	f.When = ofTheJob
 	g.last = g.s.cluster.Fault(f)

@@ -3,6 +3,7 @@ package simtest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -174,7 +175,7 @@ func (s *sim) act(e ending, p *process, j *pipeline.Job, over <-chan struct{}) {
 func (s *sim) untilAllIsOut(over <-chan struct{}) {
 	<-s.in.done
 	for range 2000 {
-		if s.out.count.Load() >= int64(s.expectedRows()) {
+		if !slices.ContainsFunc(s.outlets, func(o *outlet) bool { return !o.isOut() }) {
 			return
 		}
 		select {

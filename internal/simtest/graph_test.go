@@ -37,15 +37,24 @@ func (s *sim) graph(counter stream.UID) *pipeline.Graph {
 	b := pipeline.New("sim").Parallelism(s.par).MaxParallelism(maxParallelism)
 	st := b.Source("in", kafkaSource{s.sourceConfig(conn)}, &stream.Schema{Format: stream.JSON}).
 		Apply("slow", described{nil, func() transform.Operator { return &slow{most: s.plan.pace} }})
-	if s.plan.shape == fanOut || s.plan.shape == fanCounts {
-		st = st.Apply("some", transform.Filter{Where: s.compile("this.n % 3 != 0", stream.Bool)}).
-			Apply("each", transform.FlatMap{Each: s.compile("this.items", stream.List)})
+	if s.plan.shape.fans() {
+		st = st.Apply("some", transform.Filter{Where: s.compile("this.n % 3 != 0", stream.Bool)})
+		if s.plan.second {
+			st.OnError(pipeline.DeadLetter).Side(pipeline.DeadLetterTag).Sink("copy", kafkaSink{s.sinkConfig(conn, "copy", inOrder)})
+		}
+		st = st.Apply("each", transform.FlatMap{Each: s.compile("this.items", stream.List)})
 	}
 	if s.plan.shape.keyed() {
-		st = st.KeyBy("meta.key", func() pipeline.Keyer { return transform.RecordKey() }).
-			Apply(counter, transform.CountText(transform.OnChange))
+		when := transform.OnChange
+		if s.plan.atCheckpoint {
+			when = transform.OnCheckpoint
+		}
+		st = st.KeyBy("meta.key", func() pipeline.Keyer { return transform.RecordKey() }).Apply(counter, transform.CountText(when))
 	}
-	st.Sink("out", kafkaSink{s.sinkConfig(conn)})
+	st.Sink("out", kafkaSink{s.sinkConfig(conn, "out", s.outlets[0].kind)})
+	if s.plan.second && !s.plan.shape.fans() {
+		st.Sink("copy", kafkaSink{s.sinkConfig(conn, "copy", s.outlets[1].kind)})
+	}
 	g, err := b.Graph()
 	if err != nil {
 		s.t.Fatalf("seed %d: %v", s.seed, err)
@@ -64,9 +73,9 @@ func (s *sim) sourceConfig(conn kafkaconn.Config) sourcekafka.Config {
 	return c
 }
 
-func (s *sim) sinkConfig(conn kafkaconn.Config) kafka.Config {
-	c := kafka.Config{Conn: conn, Topics: []string{"out"}, Policy: s.plan.sinkView, Parallelism: s.par, TransactionTimeout: transactionTimeout}
-	if !s.plan.shape.keyed() {
+func (s *sim) sinkConfig(conn kafkaconn.Config, topic string, k kind) kafka.Config {
+	c := kafka.Config{Conn: conn, Topics: []string{topic}, Policy: s.plan.sinkView, Parallelism: s.par, TransactionTimeout: transactionTimeout}
+	if k == inOrder {
 		c.Encode = samePartition
 	}
 	return c

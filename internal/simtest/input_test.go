@@ -54,11 +54,17 @@ func (in *input) record(part int32) *kgo.Record {
 			rec.Value = []byte{}
 		}
 	}
+	if p.shape.fans() && p.second && r.IntN(9) == 0 {
+		rec.Value = []byte(notJSON)
+	}
 	for range r.IntN(3) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: "h", Value: fmt.Append(nil, in.seq)})
 	}
 	return rec
 }
+
+// notJSON is a value that cannot be evaluated.
+const notJSON = `{"n":`
 
 // key draws a key. When keys drift, each has its time and then rests until the end,
 // so that nothing recent repairs what became of old state.

@@ -76,17 +76,19 @@ func (c *logCommittable) txn() (t txn) {
 // checkLoss: the job refused to go on because rows are lost or their fate is not
 // known. That must be so: no retained checkpoint could have been restored exactly.
 // Nothing may be there twice all the same.
-func (s *sim) checkLoss(final map[int32][]seen) {
-	s.checkAtMostOnce(final)
+func (s *sim) checkLoss(finals map[string]map[int32][]seen) {
 	switch code := stream.CodeOf(s.lossTold); code {
 	case "sink.lost", "sink.undecided", "restore.no_exact_checkpoint":
 	default:
 		s.fail("the job declares a loss: %v (%s)", s.lossTold, code)
 	}
 	t := &truth{committed: map[producer]bool{}, open: s.openAtLoss, now: s.lossAt}
-	for _, rows := range final {
-		for _, r := range rows {
-			t.committed[producer{r.rec.ProducerID, r.rec.ProducerEpoch}] = true
+	for _, o := range s.outlets {
+		s.checkAtMostOnce(o, finals[o.topic])
+		for _, rows := range finals[o.topic] {
+			for _, r := range rows {
+				t.committed[producer{r.rec.ProducerID, r.rec.ProducerEpoch}] = true
+			}
 		}
 	}
 	log := s.readLog()
@@ -160,8 +162,8 @@ func (s *sim) unusable(t *truth, m *logCheckpoint, published []*logCheckpoint, c
 }
 
 // checkAtMostOnce: rows may be missing, but none is there twice or out of order.
-func (s *sim) checkAtMostOnce(final map[int32][]seen) {
-	if s.plan.shape.keyed() {
+func (s *sim) checkAtMostOnce(o *outlet, final map[int32][]seen) {
+	if o.kind != inOrder {
 		last := map[string]int{}
 		for _, p := range slices.Sorted(maps.Keys(final)) {
 			for _, row := range final[p] {
@@ -174,7 +176,7 @@ func (s *sim) checkAtMostOnce(final map[int32][]seen) {
 		}
 		return
 	}
-	want := s.expectedValues()
+	want := o.want()
 	for p, rows := range final {
 		i := 0
 		for _, row := range rows {

@@ -25,38 +25,43 @@ const (
 
 func (h shape) keyed() bool { return h == counts || h == fanCounts }
 
+// fans reports whether records are evaluated: filtered, and made many of.
+func (h shape) fans() bool { return h == fanOut || h == fanCounts }
+
 // plan is everything that a seed decides before the first start.
 type plan struct {
-	shape    shape
-	bounded  bool
-	records  int
-	keys     int
-	hot      bool
-	drift    bool   // keys come and go
-	open     string // what becomes of a transaction left open in the input: "", commit, abort, forget
-	brokers  int
-	old      bool // brokers with transaction version 1
-	par      int
-	pebble   bool
-	chains   keyed.Policy
-	policy   checkpoint.Policy
-	sinkView checkpoint.Policy // the policy as the sink sees it: slots, kept producers
-	batch    int               // records in a source batch
-	pace     time.Duration     // the most that an operator takes for a batch
-	weather  weather
-	storage  mishaps
-	gremlin  time.Duration // the most between two faults of the brokers; 0: none
-	badDisk  bool          // a sync fails now and then
-	blackout bool          // for a while no transaction can be ended
-	decline  int           // each n-th publication is declined after all was prepared
-	upload   int           // each n-th upload fails
-	lives    int           // how many starts are doomed
-	moves    bool          // processes move between machines
-	power    float64       // the chance that a death is a loss of power
-	owners   bool          // successors take over while the old process goes on
-	jumps    bool          // time jumps while the job is down
-	rescale  bool
-	script   []step // what happens instead of what would be drawn
+	shape        shape
+	second       bool // a second sink: for the same, or for dead letters
+	atCheckpoint bool // counts are emitted at checkpoints, not at every change
+	bounded      bool
+	records      int
+	keys         int
+	hot          bool
+	drift        bool   // keys come and go
+	open         string // what becomes of a transaction left open in the input: "", commit, abort, forget
+	brokers      int
+	old          bool // brokers with transaction version 1
+	par          int
+	pebble       bool
+	chains       keyed.Policy
+	policy       checkpoint.Policy
+	sinkView     checkpoint.Policy // the policy as the sink sees it: slots, kept producers
+	batch        int               // records in a source batch
+	pace         time.Duration     // the most that an operator takes for a batch
+	weather      weather
+	storage      mishaps
+	gremlin      time.Duration // the most between two faults of the brokers; 0: none
+	badDisk      bool          // a sync fails now and then
+	blackout     bool          // for a while no transaction can be ended
+	decline      int           // each n-th publication is declined after all was prepared
+	upload       int           // each n-th upload fails
+	lives        int           // how many starts are doomed
+	moves        bool          // processes move between machines
+	power        float64       // the chance that a death is a loss of power
+	owners       bool          // successors take over while the old process goes on
+	jumps        bool          // time jumps while the job is down
+	rescale      bool
+	script       []step // what happens instead of what would be drawn
 }
 
 // step is one life of a scripted seed, and how long the job is down after it.
@@ -75,26 +80,28 @@ func (s *sim) rand(purpose string) *rand.Rand {
 
 func newPlan(r *rand.Rand) plan {
 	p := plan{
-		shape:   pick(r, passThrough, counts, counts, counts, fanOut, fanCounts),
-		bounded: r.IntN(3) > 0,
-		records: 200 + r.IntN(800),
-		keys:    3 + r.IntN(25),
-		hot:     r.IntN(3) == 0,
-		drift:   r.IntN(3) > 0,
-		open:    pick(r, "", "commit", "abort", "forget"),
-		brokers: pick(r, 1, 1, 3),
-		old:     r.IntN(8) == 0,
-		par:     1 + r.IntN(3),
-		batch:   1 + r.IntN(20),
-		pace:    time.Duration(1+r.IntN(40)) * time.Millisecond,
-		lives:   2 + r.IntN(7),
-		power:   pick(r, 0, 0.5, 1),
-		moves:   r.IntN(3) == 0,
-		owners:  r.IntN(5) == 0,
-		jumps:   r.IntN(6) == 0,
-		rescale: r.IntN(2) == 0,
-		pebble:  r.IntN(3) > 0,
-		chains:  shortChains(2+r.IntN(6), r.IntN(8) == 0),
+		shape:        pick(r, passThrough, counts, counts, counts, fanOut, fanCounts),
+		second:       r.IntN(4) == 0,
+		atCheckpoint: r.IntN(4) == 0,
+		bounded:      r.IntN(3) > 0,
+		records:      200 + r.IntN(800),
+		keys:         3 + r.IntN(25),
+		hot:          r.IntN(3) == 0,
+		drift:        r.IntN(3) > 0,
+		open:         pick(r, "", "commit", "abort", "forget"),
+		brokers:      pick(r, 1, 1, 3),
+		old:          r.IntN(8) == 0,
+		par:          1 + r.IntN(3),
+		batch:        1 + r.IntN(20),
+		pace:         time.Duration(1+r.IntN(40)) * time.Millisecond,
+		lives:        2 + r.IntN(7),
+		power:        pick(r, 0, 0.5, 1),
+		moves:        r.IntN(3) == 0,
+		owners:       r.IntN(5) == 0,
+		jumps:        r.IntN(6) == 0,
+		rescale:      r.IntN(2) == 0,
+		pebble:       r.IntN(3) > 0,
+		chains:       shortChains(2+r.IntN(6), r.IntN(8) == 0),
 	}
 	if r.IntN(4) > 0 {
 		p.decline = 2 + r.IntN(3)

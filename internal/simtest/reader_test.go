@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -41,9 +40,8 @@ func sameBytes(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b 
 // watcher is a read_committed reader that follows the output from the beginning
 // to the end.
 type watcher struct {
-	cl    *kgo.Client
-	count atomic.Int64
-	done  sync.WaitGroup
+	cl   *kgo.Client
+	done sync.WaitGroup
 
 	mu  sync.Mutex
 	all map[spot]seen
@@ -56,8 +54,8 @@ type spot struct {
 	offset    int64
 }
 
-func (s *sim) watch() *watcher {
-	w := &watcher{cl: s.reader("out"), all: map[spot]seen{}}
+func (s *sim) watch(topic string) *watcher {
+	w := &watcher{cl: s.reader(topic), all: map[spot]seen{}}
 	w.done.Go(w.run)
 	return w
 }
@@ -75,7 +73,6 @@ func (w *watcher) run() {
 		}
 		w.mu.Lock()
 		fs.EachRecord(func(r *kgo.Record) { w.saw(seen{r.Partition, r.Offset, r}) })
-		w.count.Store(int64(len(w.all)))
 		w.mu.Unlock()
 	}
 }
@@ -88,6 +85,13 @@ func (w *watcher) saw(row seen) {
 		w.bad = append(w.bad, fmt.Sprintf("%s was %s before", row, old))
 	}
 	w.all[at] = row
+}
+
+// seenAny reports whether a row is visible.
+func (w *watcher) seenAny() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) > 0
 }
 
 // close ends the reader.

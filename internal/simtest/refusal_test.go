@@ -108,7 +108,7 @@ func (m *logCheckpoint) goesBeyond(id string) bool {
 }
 
 // someMarker reports whether a row is visible, so that there is a marker.
-func (s *sim) someMarker() bool { return s.out.count.Load() > 0 && !s.plan.jumps }
+func (s *sim) someMarker() bool { return s.outlets[0].seenAny() && !s.plan.jumps }
 
 // hide takes away an object that a checkpoint needs, and returns what puts it back.
 func (s *sim) hide(m *logCheckpoint) (undo func()) {

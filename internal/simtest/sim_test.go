@@ -107,7 +107,7 @@ type sim struct {
 	machines [2]*baseDisk
 
 	in         *input
-	out        *watcher
+	outlets    []*outlet
 	gremlin    *gremlin
 	background sync.WaitGroup
 	processes  int
@@ -164,7 +164,10 @@ func (s *sim) run() {
 	} else {
 		s.background.Go(s.in.flow)
 	}
-	s.out = s.watch()
+	s.outlets = s.outletsOf()
+	for _, o := range s.outlets {
+		o.watcher = s.watch(o.topic)
+	}
 	s.gremlin = s.release()
 	if s.plan.owners {
 		s.succession()

@@ -1,0 +1,123 @@
+package simtest
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// kind is what must be true of the rows of a sink.
+type kind int
+
+const (
+	inOrder kind = iota // the very rows of each partition, in order
+	running             // for each key 1, 2, 3...
+	rising              // for each key rising numbers, up to the right one
+)
+
+// outlet is one sink of the pipeline: its topic, what must come out there, and a
+// reader that follows it.
+type outlet struct {
+	*watcher
+	topic string
+	kind  kind
+	want  func() map[int32][]*kgo.Record
+}
+
+// outletsOf are the sinks of the plan. The second one takes the same as the first,
+// or, where records are evaluated, those that could not be.
+func (s *sim) outletsOf() []*outlet {
+	main := &outlet{topic: "out", want: s.expectedValues}
+	switch {
+	case s.plan.shape.keyed() && s.plan.atCheckpoint:
+		main.kind = rising
+	case s.plan.shape.keyed():
+		main.kind = running
+	}
+	if !s.plan.second {
+		return []*outlet{main}
+	}
+	other := &outlet{topic: "copy", kind: main.kind, want: main.want}
+	if s.plan.shape.fans() {
+		other.kind, other.want = inOrder, s.expectedRejects
+	}
+	return []*outlet{main, other}
+}
+
+// isOut reports whether a reader has seen everything that must come out.
+func (o *outlet) isOut() bool {
+	n := 0
+	for _, recs := range o.want() {
+		n += len(recs)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kind != rising {
+		return len(o.all) >= n
+	}
+	most := map[string]int{}
+	for _, row := range o.all {
+		count, _ := strconv.Atoi(string(row.rec.Value))
+		most[string(row.rec.Key)] = max(most[string(row.rec.Key)], count)
+	}
+	for _, count := range most {
+		n -= count
+	}
+	return n <= 0
+}
+
+// expectedValues is what must come out of each input partition, before counting.
+func (s *sim) expectedValues() map[int32][]*kgo.Record {
+	in := s.in.expected()
+	if !s.plan.shape.fans() {
+		return in
+	}
+	out := map[int32][]*kgo.Record{}
+	for p, recs := range in {
+		for _, r := range recs {
+			out[p] = append(out[p], s.fan(r)...)
+		}
+	}
+	return out
+}
+
+// expectedRejects are the records that filter cannot evaluate.
+func (s *sim) expectedRejects() map[int32][]*kgo.Record {
+	out := map[int32][]*kgo.Record{}
+	for p, recs := range s.in.expected() {
+		for _, r := range recs {
+			if string(r.Value) == notJSON {
+				out[p] = append(out[p], r)
+			}
+		}
+	}
+	return out
+}
+
+// fan is what filter and flat_map make of a record.
+func (s *sim) fan(r *kgo.Record) (out []*kgo.Record) {
+	if string(r.Value) == notJSON {
+		return nil
+	}
+	text, ok := strings.CutPrefix(string(r.Value), `{"n":`)
+	number, list, ok2 := strings.Cut(text, ",")
+	n, err := strconv.Atoi(number)
+	if !ok || !ok2 || err != nil {
+		s.fail("input value %q", r.Value)
+		return nil
+	}
+	if n%3 == 0 {
+		return nil
+	}
+	list = strings.TrimSuffix(strings.TrimPrefix(list, `"items":[`), "]}")
+	if list == "" {
+		return nil
+	}
+	for _, item := range strings.Split(list, ",") {
+		c := *r
+		c.Value = []byte(item)
+		out = append(out, &c)
+	}
+	return out
+}
