@@ -143,6 +143,9 @@ type Result struct {
 	Healed bool
 	// ByMarker says that only the marker told that it was committed.
 	ByMarker bool
+	// Rejects is the number of rows that the outside refused now that their checkpoint
+	// is published; they are kept where the sink says.
+	Rejects int64
 	// Detail says what was seen, for messages.
 	Detail string
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"etl/internal/kafkatest"
 )
 
 // everyday are the controls of the short run: the quickest.
@@ -53,43 +51,33 @@ func caught(t *testing.T, c *Control, ctx context.Context, b *Broker, dir string
 	return tally, v, err
 }
 
-// Without healing, and without cleaning, a transaction that a dead coordinator left
-// half done holds readers back for ever.
-func TestControlsOfMarkers(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("in the full run")
+// hangs kills brokers until a transaction hangs, with a rule broken: without healing,
+// and without cleaning, it holds readers back for ever.
+func hangs(rule string) scenario {
+	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		bin, err := brokenBinary()
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		e := &Episode{Broker: b, Binary: bin, Broken: rule, Seed: seed, Job: JobConfig{Kind: Pass, Name: short(filepath.Base(dir))}, Outs: wideTopic, Dir: dir}
+		l, err := e.Begin(ctx)
+		if err != nil {
+			return nil, Verdict{}, err
+		}
+		defer l.Close()
+		n, err := l.UntilHanging(ctx, rule == "no-clean")
+		if err == nil && l.OK() {
+			err = l.Finish(ctx)
+		}
+		v := Verdict{}
+		if err == nil && l.Found[Leftovers]+l.Found[Missing]+l.Found[Reader] == 0 {
+			v.Add(Honest, "%s was not noticed after %d kills of brokers, but: %s", rule, n, l.Verdict)
+		}
+		tally := NewTally()
+		tally.Add(fmt.Sprintf("control %s: caught within kills of brokers", rule), int64(n))
+		tally.Add("controls caught", 1)
+		tally.Add(brokerKills, l.Tally.Counts[brokerKills])
+		tally.Add(brokerAimed, l.Tally.Counts[brokerAimed])
+		return tally, v, err
 	}
-	for _, rule := range []string{"no-heal", "no-clean"} {
-		onMortal(t, rule, kafkatest.Config{}, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
-			return hangs(ctx, b, dir, seed, rule)
-		})
-	}
-}
-
-func hangs(ctx context.Context, b *Broker, dir string, seed uint64, rule string) (*Tally, Verdict, error) {
-	bin, err := brokenBinary()
-	if err != nil {
-		return nil, Verdict{}, err
-	}
-	e := &Episode{Broker: b, Binary: bin, Broken: rule, Seed: seed, Job: JobConfig{Kind: Pass, Name: short(filepath.Base(dir))}, Outs: wideTopic, Dir: dir}
-	l, err := e.Begin(ctx)
-	if err != nil {
-		return nil, Verdict{}, err
-	}
-	defer l.Close()
-	n, err := l.UntilHanging(ctx, rule == "no-clean")
-	if err == nil && l.OK() {
-		err = l.Finish(ctx)
-	}
-	v := Verdict{}
-	if err == nil && l.Found[Leftovers]+l.Found[Missing]+l.Found[Reader] == 0 {
-		v.Add(Honest, "%s was not noticed after %d kills of brokers, but: %s", rule, n, l.Verdict)
-	}
-	tally := NewTally()
-	tally.Add(fmt.Sprintf("control %s: caught within kills of brokers", rule), int64(n))
-	tally.Add("controls caught", 1)
-	tally.Add(brokerKills, l.Tally.Counts[brokerKills])
-	tally.Add(brokerAimed, l.Tally.Counts[brokerAimed])
-	return tally, v, err
 }

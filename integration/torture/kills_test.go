@@ -33,7 +33,7 @@ func episode(b *Broker, k Kind, dir string, seed uint64, n int) (*Episode, error
 		Turn: int(seed % 1000), Scratch: true, Dir: dir}, err
 }
 
-func runEpisode(k Kind, n int, alter func(*Episode)) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+func runEpisode(k Kind, n int, alter func(*Episode)) scenario {
 	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, k, dir, seed, n)
 		if err != nil {
@@ -92,19 +92,29 @@ func TestKillsReal(t *testing.T) {
 	}
 }
 
-// Brokers die under the workers, most of them at EndTxn or its answer.
-func TestBrokerKills(t *testing.T) {
+// Brokers die under the workers, most of them at EndTxn or its answer. On transaction
+// version 1 a client's next transaction has the epoch of the last. A coordinator that
+// dies at the wrong moment leaves transactions that it calls complete and that nobody
+// sees; the job writes the markers then, and the controls that do not are noticed.
+func TestDyingBrokers(t *testing.T) {
 	t.Parallel()
-	kinds, n := Kinds, 4
+	now, old := kafkatest.Config{}, kafkatest.Config{TransactionVersion: 1}
 	if testing.Short() {
-		kinds, n = Kinds[:1], 1
+		onMortal(t, "kills under pass", now, brokerKilling(Pass, 0, 1))
+		return
 	}
-	for i, k := range kinds {
-		onMortal(t, string(k), kafkatest.Config{}, brokerKilling(k, i, n))
+	for i, k := range Kinds {
+		onMortal(t, "kills under "+string(k), now, brokerKilling(k, i, 4))
 	}
+	onMortal(t, "kills with version 1", old, brokerKilling(Pass, 0, 3))
+	onMortal(t, "workers with version 1", old, runEpisode(Count, 15, nil))
+	onMortal(t, "markers with version 1", old, uncooled(4))
+	onMortal(t, "healing", now, healing)
+	onMortal(t, "control no-heal", now, hangs("no-heal"))
+	onMortal(t, "control no-clean", now, hangs("no-clean"))
 }
 
-func brokerKilling(k Kind, turn, n int) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+func brokerKilling(k Kind, turn, n int) scenario {
 	return living(k, func(ctx context.Context, l *Life) error {
 		l.Turn = turn
 		return l.KillBrokers(ctx, n, brokerAims)
@@ -112,7 +122,7 @@ func brokerKilling(k Kind, turn, n int) func(ctx context.Context, b *Broker, dir
 }
 
 // living runs something on a job that is fed, then lets it drain and checks all.
-func living(k Kind, f func(ctx context.Context, l *Life) error) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+func living(k Kind, f func(ctx context.Context, l *Life) error) scenario {
 	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, k, dir, seed, 0)
 		if err != nil {
@@ -131,15 +141,22 @@ func living(k Kind, f func(ctx context.Context, l *Life) error) func(ctx context
 	}
 }
 
-// On transaction version 1 a client's next transaction has the epoch of the last.
-func TestOldTransactions(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("in the full run")
+// healing kills brokers until the job had to heal.
+func healing(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	e, err := episode(b, Pass, dir, seed, 0)
+	if err != nil {
+		return nil, Verdict{}, err
 	}
-	old := kafkatest.Config{TransactionVersion: 1}
-	onMortal(t, "kills", old, runEpisode(Count, 15, nil))
-	onMortal(t, "broker-kills", old, brokerKilling(Pass, 0, 3))
+	e.Outs, e.Scratch = wideTopic, false
+	l, err := e.Begin(ctx)
+	if err != nil {
+		return nil, Verdict{}, err
+	}
+	defer l.Close()
+	if err = l.UntilHealed(ctx); err == nil {
+		err = l.Finish(ctx)
+	}
+	return l.Tally, *l.Verdict, err
 }
 
 // With two slots and no cooling, restarts find transactions whose ids were used
@@ -152,10 +169,9 @@ func TestMarkers(t *testing.T) {
 	}
 	onFake(t, "kfake", uncooled(10))
 	onReal(t, "kafka", uncooled(6))
-	onMortal(t, "kafka-tv1", kafkatest.Config{TransactionVersion: 1}, uncooled(4))
 }
 
-func uncooled(n int) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+func uncooled(n int) scenario {
 	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, Pass, dir, seed, 0)
 		if err != nil {
@@ -179,31 +195,6 @@ func uncooled(n int) func(ctx context.Context, b *Broker, dir string, seed uint6
 		}
 		return l.Tally, *l.Verdict, err
 	}
-}
-
-// A coordinator that dies at the wrong moment leaves transactions that it calls
-// complete and that nobody sees: the job writes the markers.
-func TestHealing(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("in the full run")
-	}
-	onMortal(t, "healthy", kafkatest.Config{}, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
-		e, err := episode(b, Pass, dir, seed, 0)
-		if err != nil {
-			return nil, Verdict{}, err
-		}
-		e.Outs, e.Scratch = wideTopic, false
-		l, err := e.Begin(ctx)
-		if err != nil {
-			return nil, Verdict{}, err
-		}
-		defer l.Close()
-		if err = l.UntilHealed(ctx); err == nil {
-			err = l.Finish(ctx)
-		}
-		return l.Tally, *l.Verdict, err
-	})
 }
 
 // State sixteen times as large as its memory.

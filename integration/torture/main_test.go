@@ -56,9 +56,13 @@ func finish(code int) int {
 	return code
 }
 
+// scenario is what a part does with a broker.
+type scenario func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)
+
 // onFake runs a part on an in-process broker of its own.
-func onFake(t *testing.T, name string, f func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)) {
-	suite.Part(t, name, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+func onFake(t *testing.T, name string, f scenario) {
+	t.Helper()
+	suite.Part(t, name, true, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
 		b, err := StartFake(fmt.Sprintf("canary-of-the-password-%d", seed))
 		if err != nil {
 			return nil, Verdict{}, err
@@ -69,26 +73,20 @@ func onFake(t *testing.T, name string, f func(ctx context.Context, b *Broker, di
 }
 
 // onReal runs a part on the real broker that all share; nobody kills it.
-func onReal(t *testing.T, name string, f func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)) {
+func onReal(t *testing.T, name string, f scenario) {
+	t.Helper()
 	s := kafkatest.Shared(t)
-	suite.Part(t, name, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+	suite.Part(t, name, true, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
 		return f(ctx, OnReal(s.Server), dir, seed)
 	})
 }
 
-// mortal lets one broker be killed at a time: they need a processor each to start.
-var mortal = make(chan struct{}, 1)
-
-// onMortal runs a part on a real broker of its own, which may be killed.
-func onMortal(t *testing.T, name string, cfg kafkatest.Config, f func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)) {
+// onMortal runs a part on a real broker of its own, which may be killed. The parts of
+// one test run one after the other: a broker that starts needs a processor.
+func onMortal(t *testing.T, name string, cfg kafkatest.Config, f scenario) {
+	t.Helper()
 	cfg.Via = testservice.ViaProcess
-	suite.Part(t, name, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
-		select {
-		case mortal <- struct{}{}:
-			defer func() { <-mortal }()
-		case <-ctx.Done():
-			return nil, Verdict{}, ctx.Err()
-		}
+	suite.Part(t, name, false, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
 		s, err := kafkatest.Run(ctx, cfg)
 		if err != nil {
 			return nil, Verdict{}, err

@@ -37,7 +37,7 @@ func TestZombiesReal(t *testing.T) {
 	}
 }
 
-func zombie(p Point, k Kind) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+func zombie(p Point, k Kind) scenario {
 	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, k, dir, seed, 0)
 		if err != nil {
@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func refusal(r Refusal) func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+func refusal(r Refusal) scenario {
 	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, r.Kind, dir, seed, 0)
 		if err != nil {

@@ -133,12 +133,18 @@ func (s *Suite) seedOf(name string) uint64 {
 	return h.Sum64() % 1_000_000_000
 }
 
-// Part does one part in parallel with others: f gets a folder of its own and a seed.
-// A finding fails the test, and its folder stays.
-func (s *Suite) Part(t *testing.T, name string, f func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error)) {
+// Scenario does one part, in a folder and with a seed of its own, and returns what was
+// counted and found.
+type Scenario func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error)
+
+// Part does one part, in parallel with others or alone among its siblings. A finding
+// fails the test, and its folder stays.
+func (s *Suite) Part(t *testing.T, name string, parallel bool, f Scenario) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
-		t.Parallel()
+		if parallel {
+			t.Parallel()
+		}
 		p := part{Name: t.Name(), Tally: NewTally()}
 		if !mine(p.Name) {
 			t.Skip("of another shard")
@@ -157,7 +163,7 @@ func (s *Suite) Part(t *testing.T, name string, f func(ctx context.Context, dir 
 	})
 }
 
-func (s *Suite) do(t *testing.T, p *part, f func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error)) {
+func (s *Suite) do(t *testing.T, p *part, f Scenario) {
 	t.Helper()
 	begin, seed := time.Now(), s.seedOf(p.Name)
 	dir := filepath.Join(s.dir, short(p.Name))

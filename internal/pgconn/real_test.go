@@ -428,16 +428,27 @@ func TestTerminate(t *testing.T) {
 		t.Cleanup(p.Close)
 		return p
 	}
-	old, same := open(1), open(11)
-	for _, p := range []*Pool{old, same} {
-		do(t, p, func(ctx context.Context, c *Conn) error { _, err := c.Simple(ctx, "SELECT 1"); return err })
-	}
-	do(t, pool(t, dsn), func(ctx context.Context, c *Conn) error {
-		n, err := c.Terminate(ctx, Application(l, 1, "job", "out"))
-		if n != 1 {
-			t.Errorf("%d sessions ended", n)
+	do(t, open(11), func(ctx context.Context, same *Conn) error {
+		if err := same.Begin(ctx, time.Second); err != nil {
+			return err
 		}
+		do(t, open(1), func(ctx context.Context, old *Conn) error {
+			if err := old.Begin(ctx, time.Second); err != nil {
+				return err
+			}
+			do(t, pool(t, dsn), func(ctx context.Context, c *Conn) error {
+				n, err := c.Terminate(ctx, Application(l, 1, "job", "out"))
+				if n != 1 {
+					t.Errorf("%d sessions ended", n)
+				}
+				return err
+			})
+			if _, err := old.Simple(ctx, "SELECT 1"); err == nil {
+				t.Error("it goes on")
+			}
+			return nil
+		})
+		_, err := same.Simple(ctx, "SELECT 1")
 		return err
 	})
-	do(t, same, func(ctx context.Context, c *Conn) error { _, err := c.Simple(ctx, "SELECT 1"); return err })
 }

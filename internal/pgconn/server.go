@@ -103,12 +103,13 @@ func (c *Conn) ListPrepared(ctx context.Context, prefix string) (out []Prepared,
 	return out, Explain(err, "list prepared transactions", prefix)
 }
 
-// Terminate ends the sessions of other processes under an application name, in this
-// database and of this role, and returns how many there were. A session that holds a
-// lock in a process that was stopped would hold it for ever.
+// Terminate ends what sessions under an application name are doing, in this database and
+// of this role, and returns how many there were. A session that holds a lock in a process
+// that was stopped would hold it for ever. One that does nothing is left alone: behind a
+// pooler it may be somebody else's in a moment.
 func (c *Conn) Terminate(ctx context.Context, application string) (n int, err error) {
 	err = c.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid))::int FROM pg_catalog.pg_stat_activity
-		WHERE application_name = $1 AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`, []any{application}, &n)
+		WHERE application_name = $1 AND state <> 'idle' AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`, []any{application}, &n)
 	return n, Explain(err, "end sessions of an earlier attempt", application)
 }
 

@@ -99,9 +99,9 @@ func (l *lab) target(table string, mode Mode, columns, key []string) *Target {
 // nil for null. A row that ends in deleted is a delete.
 func (l *lab) rows(g *Target, values ...[]any) *Rows {
 	l.Helper()
-	rows, row := NewRows(NewMemory(stream.SystemFS{}, 1<<20, l.TempDir(), "x"), g.Mode != Append, true), newRow(g)
+	rows, row := NewRows(NewMemory(stream.SystemFS{}, 1<<20, l.TempDir(), "x"), g.Mode != Append, true), NewRow(g)
 	for i, vs := range values {
-		row.reset()
+		row.Reset()
 		for _, v := range vs {
 			if v == deleted {
 				row.Delete()

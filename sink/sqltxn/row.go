@@ -24,9 +24,14 @@ type Row struct {
 	err     error
 }
 
-func newRow(t *Target) *Row { return &Row{t: t} }
+// NewRow returns a row for a target. It is used again for every record.
+func NewRow(t *Target) *Row { return &Row{t: t} }
 
-func (r *Row) reset() {
+// Size returns the size of the row in bytes.
+func (r *Row) Size() int { return len(r.tuple) }
+
+// Reset begins the next row.
+func (r *Row) Reset() {
 	r.tuple = be.AppendUint16(r.tuple[:0], uint16(len(r.t.Columns)))
 	r.n, r.keyEnd, r.deletes, r.err = 0, 0, false, nil
 }

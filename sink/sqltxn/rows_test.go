@@ -25,7 +25,7 @@ func pairTarget(m Mode) *Target {
 // put adds a row (k, v), a delete when v is nil.
 func put(t testing.TB, rows *Rows, row *Row, k string, v *string, offset int64) {
 	t.Helper()
-	row.reset()
+	row.Reset()
 	row.Value(expr.StringValue(k))
 	if v == nil {
 		row.Delete()
@@ -60,7 +60,7 @@ func TestRowsReduce(t *testing.T) {
 		limit := rapid.SampledFrom([]int64{1, 200 << 10, 1 << 30}).Draw(rt, "limit")
 		m := NewMemory(stream.SystemFS{}, limit, dir, "x")
 		keyed := rapid.Bool().Draw(rt, "keyed")
-		row := newRow(pairTarget(UpsertDelete))
+		row := NewRow(pairTarget(UpsertDelete))
 		rows, want, n, last := NewRows(m, keyed, true), map[string]string{}, 0, NewRows(m, keyed, true)
 		keys := rapid.IntRange(1, 3000).Draw(rt, "keys")
 		pad := rapid.SampledFrom([]int{0, 100, 4000}).Draw(rt, "pad")
@@ -128,7 +128,7 @@ func TestSpillOverLeftover(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := NewMemory(stream.SystemFS{}, 1, dir, "x")
-	rows, row := NewRows(m, false, false), newRow(pairTarget(Append))
+	rows, row := NewRows(m, false, false), NewRow(pairTarget(Append))
 	v := string(make([]byte, 1000))
 	v = fmt.Sprintf("%1000s", v[:0])
 	for i := range 300 {
@@ -142,10 +142,10 @@ func TestSpillOverLeftover(t *testing.T) {
 
 func TestSpillWithoutRoom(t *testing.T) {
 	m := NewMemory(stream.SystemFS{}, 1, filepath.Join("/proc/none"), "x")
-	rows, row := NewRows(m, false, false), newRow(pairTarget(Append))
+	rows, row := NewRows(m, false, false), NewRow(pairTarget(Append))
 	v := fmt.Sprintf("%70000s", "")
 	put(t, rows, row, "k", &v, 0)
-	row.reset()
+	row.Reset()
 	row.Value(expr.StringValue("k"))
 	row.Value(expr.StringValue(v))
 	if err := rows.Add(row, &stream.Record{}); stream.CodeOf(err) != "postgres.spill" || stream.ClassOf(err) != stream.Environment {
@@ -156,7 +156,7 @@ func TestSpillWithoutRoom(t *testing.T) {
 func TestRowErrors(t *testing.T) {
 	g := pairTarget(Upsert)
 	g.Columns[1].NotNull = true
-	row := newRow(g)
+	row := NewRow(g)
 	rows := NewRows(NewMemory(stream.SystemFS{}, 1<<20, t.TempDir(), "x"), true, false)
 	text := expr.StringValue("canary")
 	for name, f := range map[string]func(){
@@ -171,7 +171,7 @@ func TestRowErrors(t *testing.T) {
 		"bad UTF-8":       func() { row.Value(text); row.Value(expr.StringValue("a\xff")) },
 		"bad, then right": func() { row.Value(expr.IntValue(1)); row.Value(text) },
 	} {
-		row.reset()
+		row.Reset()
 		f()
 		err := rows.Add(row, &stream.Record{})
 		if err == nil {

@@ -2,6 +2,7 @@ package sqltxn
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"etl/internal/pgconn"
@@ -42,10 +43,7 @@ func sift(ctx context.Context, c *pgconn.Conn, rows *Rows, w rowWriter, known Ba
 		return nil, pgconn.Explain(err, "look for bad rows", "")
 	}
 	defer c.Rollback(ctx)
-	s := &sifter{ctx: ctx, c: c, w: w, found: known}
-	if s.found == nil {
-		s.found = Bad{}
-	}
+	s := &sifter{ctx: ctx, c: c, w: w, found: known.clone()}
 	err := rows.each(func(i int, v *view) error {
 		s.chunk, s.v = i, v
 		return s.try(0, len(v.rows))
@@ -110,18 +108,41 @@ func (s *sifter) simple(sql string) error {
 	return err
 }
 
-// Rejects returns the bad rows as they are rejected, in the order of the epoch.
-func (b Bad) Rejects(rows *Rows) (out []Rejected, err error) {
-	if b.Len() == 0 {
+// Rejects returns the bad rows as they are rejected, in the order of the epoch, without
+// those that were known before.
+func (b Bad) Rejects(rows *Rows, known Bad) (out []Rejected, err error) {
+	if b.Len() == known.Len() {
 		return nil, nil
 	}
 	err = rows.each(func(i int, v *view) error {
 		for at := range v.rows {
-			if cause := b[i][at]; cause != nil {
+			if cause := b[i][at]; cause != nil && known[i][at] == nil {
 				out = append(out, reject(v.frame(at), v.topics, cause))
 			}
 		}
 		return nil
 	})
 	return out, err
+}
+
+// Before returns the bad rows of an epoch and of a later one, whose rows are about to be
+// joined to it.
+func (b Bad) Before(rows *Rows, later Bad) Bad {
+	out := Bad{}
+	for i, m := range b {
+		out[i] = m
+	}
+	for i, m := range later {
+		out[len(rows.all())+i] = m
+	}
+	return out
+}
+
+// clone returns a copy that can be added to.
+func (b Bad) clone() Bad {
+	out := Bad{}
+	for i, m := range b {
+		out[i] = maps.Clone(m)
+	}
+	return out
 }

@@ -169,3 +169,8 @@ func age(seconds float64) time.Duration {
 func (s StagedSet) Describe() string {
 	return fmt.Sprintf("lineage %s, %d rows staged %v ago", s.Lineage, s.Rows, age(s.Seconds))
 }
+
+// ID names a set in lists: table, lineage, subtask and checkpoint.
+func (s StagedSet) ID(b Book) string {
+	return fmt.Sprintf("%s.%s:%s:%d:%s", b.Schema, b.StageTable(), s.Lineage[:min(8, len(s.Lineage))], s.Subtask, s.Checkpoint)
+}

@@ -87,8 +87,8 @@ func TestTypesRoundTrip(t *testing.T) {
 		}
 		l.run("DROP TABLE IF EXISTS t", "CREATE TABLE t ("+columns+")", "DROP SCHEMA IF EXISTS etl CASCADE")
 		g := l.target("t", c.mode, names, []string{"k"})
-		rows, row := NewRows(NewMemory(stream.SystemFS{}, 1<<20, t.TempDir(), "x"), c.mode != Append, false), newRow(g)
-		row.reset()
+		rows, row := NewRows(NewMemory(stream.SystemFS{}, 1<<20, t.TempDir(), "x"), c.mode != Append, false), NewRow(g)
+		row.Reset()
 		row.Value(expr.IntValue(1))
 		for _, doc := range docs {
 			give(t, row, doc)
@@ -141,8 +141,8 @@ func TestTypesRefuse(t *testing.T) {
 	} {
 		l.run("DROP TABLE IF EXISTS t", "CREATE TABLE t (v "+c.typ+")")
 		g := l.target("t", Append, []string{"v"}, nil)
-		row := newRow(g)
-		row.reset()
+		row := NewRow(g)
+		row.Reset()
 		give(t, row, `{"v":`+c.json+`}`)
 		err := row.finish()
 		if stream.CodeOf(err) != "postgres.value" || !strings.Contains(err.Error(), "column v") {

@@ -49,9 +49,9 @@ func TestEpochInChunks(t *testing.T) {
 			}
 			g := l.target("t", mode, []string{"k", "v"}, key)
 			m := NewMemory(stream.SystemFS{}, 1, t.TempDir(), "x")
-			rows, row := NewRows(m, mode != Append, false), newRow(g)
+			rows, row := NewRows(m, mode != Append, false), NewRow(g)
 			for i := range 4000 {
-				row.reset()
+				row.Reset()
 				row.Value(expr.IntValue(int64(i % 3000)))
 				row.Value(expr.StringValue(fmt.Sprintf("%d%100s", i, "")))
 				l.must(rows.Add(row, &stream.Record{}))
@@ -121,7 +121,7 @@ func TestSift(t *testing.T) {
 			bad, err = g.Sift(ctx, c, rows, nil, second)
 			return err
 		})
-		rejected, err := bad.Rejects(rows)
+		rejected, err := bad.Rejects(rows, nil)
 		l.must(err)
 		var states, offsets []string
 		for _, r := range rejected {

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	childKeys     = 200_000
-	childPerRound = 5000
+	childKeys     = 40_000
+	childPerRound = 2000
 )
 
 // childWrites are the keys that round r writes.
@@ -40,7 +40,7 @@ func childWrites(r uint64) func(yield func(uint64) bool) {
 
 func childConfig(c *pebbledb.Config) {
 	oftenBase(c)
-	c.Memory = 12 << 20
+	c.Memory = 6 << 20
 }
 
 // child works and takes checkpoints until it is killed.
@@ -79,7 +79,7 @@ func TestKill(t *testing.T) {
 		must(t, err)
 		must(t, cmd.Start())
 		lines := bufio.NewScanner(out)
-		for range 20 + 7*i { // the third round of three is where a checkpoint begins
+		for range 12 + 4*i { // the third round of three is where a checkpoint begins
 			lines.Scan()
 		}
 		must(t, cmd.Process.Kill())

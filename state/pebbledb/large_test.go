@@ -2,6 +2,7 @@ package pebbledb_test
 
 import (
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -82,7 +83,7 @@ func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	disk := filepath.Join(dir, "state")
 	must(t, os.Mkdir(disk, 0o700))
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=40m"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=32m"); err != nil {
 		t.Skipf("SKIPPED: the disk-full test needs the right to mount a tmpfs: %v", err)
 	}
 	defer syscall.Unmount(disk, syscall.MNT_DETACH)
@@ -90,7 +91,7 @@ func TestDiskFull(t *testing.T) {
 		oftenBase(c)
 		c.Timeout = 3 * time.Second
 	})
-	r.value = 500
+	r.value, r.noise = 512, rand.New(rand.NewPCG(1, 1))
 	must(t, r.start())
 	for r.b.Err() == nil && r.round < 200 {
 		r.round++

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,9 @@ type rig struct {
 	id      stream.CheckpointID
 	round   uint64
 	hs      []state.Handle
-	value   int
-	lenient bool // storage does not verify
+	value   int        // bytes of a value
+	noise   *rand.Rand // fills values with what cannot be compressed
+	lenient bool       // storage does not verify
 	keys    [][]byte
 	hashes  []uint64
 	refs    []state.Ref
@@ -100,6 +102,9 @@ func (r *rig) stop() {
 func (r *rig) write(keys func(yield func(uint64) bool), round uint64) error {
 	return r.each(keys, func(i int, _ uint64) error {
 		v := r.refs[i].Mutable(r.value)
+		for j := 8; j < len(v) && r.noise != nil; j += 8 {
+			binary.LittleEndian.PutUint64(v[j:], r.noise.Uint64())
+		}
 		binary.LittleEndian.PutUint64(v, round)
 		return nil
 	})

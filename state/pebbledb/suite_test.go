@@ -53,6 +53,6 @@ func TestPebble(t *testing.T) {
 // TestPebbleLarge has values that fill budgets of a few megabytes.
 func TestPebbleLarge(t *testing.T) {
 	f := features()
-	f.Large, f.Steps = true, 30
+	f.Large, f.Steps = true, 20
 	statetest.Run(t, f)
 }

@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"etl/expr"
+	"etl/expr/decimal"
+	"etl/internal/pgconn"
+	"etl/internal/pgtest"
+	"etl/sink/sqltxn"
+	"etl/stream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Runner(m)) }
+
+// lab is an empty database with a table of keys and numbers, and the sink in front of it.
+type lab struct {
+	testing.TB
+	dsn  string
+	cfg  Config
+	pool *pgxpool.Pool // the test's own
+}
+
+// table has a type that refuses negative numbers, in the staging table, too.
+const table = "CREATE DOMAIN natural_number AS int8 CHECK (VALUE >= 0); CREATE TABLE out (k text NOT NULL, n natural_number)"
+
+// newLab makes a database on a server. shape changes the sink's configuration.
+func newLab(t testing.TB, d *pgtest.Database, shape func(*Config)) *lab {
+	t.Helper()
+	dsn := d.NewDatabase(t)
+	l := &lab{TB: t, dsn: dsn, cfg: Config{Conn: connTo(t, dsn), Table: "out", Columns: []string{"k", "n"}, SpillDir: t.TempDir(), Encoder: encoder}}
+	if shape != nil {
+		shape(&l.cfg)
+	}
+	p, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.pool = p
+	t.Cleanup(p.Close)
+	l.exec(table)
+	if l.cfg.Mode != "" && l.cfg.Mode != Append {
+		l.exec("ALTER TABLE out ADD PRIMARY KEY (k)")
+	}
+	l.initialise("job", "out sink")
+	return l
+}
+
+func (l *lab) initialise(job string, uid stream.UID) {
+	l.Helper()
+	if err := New(l.cfg).Initialise(l.Context(), stream.SystemWorld(nil), job, uid, ""); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// connTo takes the password out of an address.
+func connTo(t testing.TB, dsn string) pgconn.Config {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pw, _ := u.User.Password()
+	u.User = url.User(u.User.Username())
+	return pgconn.Config{DSN: u.String(), Password: pgconn.Secret(pw)}
+}
+
+func (l *lab) exec(sql string, args ...any) {
+	l.Helper()
+	if _, err := l.pool.Exec(context.Background(), sql, args...); err != nil {
+		l.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// text returns what a query gives, as text.
+func (l *lab) text(sql string, args ...any) (s string) {
+	l.Helper()
+	if err := l.pool.QueryRow(context.Background(), "SELECT coalesce(("+sql+")::text, 'null')", args...).Scan(&s); err != nil {
+		l.Fatalf("%s: %v", sql, err)
+	}
+	return s
+}
+
+// encoder writes the key as text and the value, decimal digits, as a number. A record
+// without a value is a delete.
+func encoder() sqltxn.Encoder {
+	return func(r *stream.Record, row *sqltxn.Row) error {
+		if r.Key == nil {
+			row.Value(expr.NullValue())
+		} else {
+			row.Value(expr.TextValue(r.Key))
+		}
+		if r.Value == nil {
+			row.Delete()
+			return nil
+		}
+		n, err := strconv.ParseInt(string(r.Value), 10, 64)
+		if err != nil {
+			return errors.New("not a number")
+		}
+		row.Value(expr.NumberValue(decimal.Int(n)))
+		return nil
+	}
+}
+
+// gids are the prepared transactions of the database, staged the staged sets.
+func (l *lab) inDoubt(ctx context.Context) (out []string, err error) {
+	rows, err := l.pool.Query(ctx, "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+	if err != nil {
+		return nil, err
+	}
+	if out, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return nil, err
+	}
+	rows, err = l.pool.Query(ctx, "SELECT job, sink, left(lineage::text, 8), subtask, checkpoint FROM etl.staged")
+	if err != nil {
+		return nil, err
+	}
+	var job, sink, lineage string
+	var sub, id int64
+	_, err = pgx.ForEachRow(rows, []any{&job, &sink, &lineage, &sub, &id}, func() error {
+		b := sqltxn.Book{Schema: "etl", Names: sqltxn.Names{Job: job, Sink: stream.UID(sink)}}
+		out = append(out, fmt.Sprintf("etl.%s:%s:%d:%s", b.StageTable(), lineage, sub, stream.CheckpointID(id)))
+		return nil
+	})
+	return out, err
+}
+
+// spoil makes the value negative, which the server refuses.
+func spoil(b *stream.Batch, r *stream.Record) {
+	r.Value = b.Copy(append([]byte("-"), bytes.TrimPrefix(r.Value, []byte("-"))...))
+}
+
+// variants are the ways the sink can be used.
+var variants = map[string]func(*Config){
+	"prepared append": func(c *Config) { c.Strategy = Prepared },
+	"prepared upsert": func(c *Config) { c.Strategy, c.Mode, c.Key = Prepared, Upsert, []string{"k"} },
+	"staged append":   func(c *Config) { c.Strategy = Staged },
+	"staged upsert":   func(c *Config) { c.Strategy, c.Mode, c.Key = Staged, UpsertDelete, []string{"k"} },
+}
+
+func each(t *testing.T, f func(t *testing.T, l *lab)) {
+	for name, shape := range variants {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) { f(t, newLab(t, pgtest.Shared(t), shape)) })
+	}
+}
