@@ -25,16 +25,38 @@ type Record struct {
 	// come from splits only.
 	Topic     string
 	Partition int32
-	Offset    int64
 	// Pos is the record's index in its batch's Origin, when the record is that
 	// very record, unchanged; -1 otherwise.
-	Pos int32
+	Pos    int32
+	Offset int64
+	// Version counts the updates of the record's key up to this value, for sinks
+	// that must tell an older value from a newer one; 0: nobody counted. A record
+	// that is made of several others, or of a part of one, has none.
+	Version uint64
+	// Made says that the record as it was read is not at hand: this one was made of
+	// several, or came over an exchange that left Orig behind.
+	Made bool
 	// Doc is the parsed form of Value, kept for the operators chained behind
 	// the one that parsed it. An exchange drops it.
 	Doc any
+	// Orig is the record as it was read, kept by whoever changes key, value or
+	// headers; nil when this is that record. It lives as long as the batch, which
+	// is derived from the one that holds it. An exchange copies it where dead
+	// letters may need it behind it.
+	Orig *Record
 }
 
-// Derived returns a record that takes r's provenance and time and nothing else.
+// AsRead returns the record as it was read, r itself when nobody changed it.
+func (r *Record) AsRead() *Record {
+	if r.Orig != nil {
+		return r.Orig
+	}
+	return r
+}
+
+// Derived returns a record that takes r's provenance and time and nothing else. It is
+// Made: whoever makes it of r alone, in a batch derived from that of r, may set Orig to
+// r.AsRead() instead.
 func (r *Record) Derived() Record {
-	return Record{Timestamp: r.Timestamp, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Pos: -1}
+	return Record{Timestamp: r.Timestamp, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Pos: -1, Made: true}
 }

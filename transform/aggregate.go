@@ -46,6 +46,11 @@ type Aggregate struct {
 	Key          []*expr.Program
 	Aggregations []Aggregation
 	Emit         When
+	// Versioned keeps the number of records of each key in its state, besides the
+	// results, and gives it to what is emitted as Record.Version. It counts records,
+	// not changes: two runs that take the records of several partitions in different
+	// orders must count alike.
+	Versioned bool
 }
 
 // The codes of records that an aggregate rejects.
@@ -108,6 +113,9 @@ func (a Aggregate) serializer() string {
 	var parts []string
 	for _, g := range a.Aggregations {
 		parts = append(parts, g.Name+":"+string(g.Op))
+	}
+	if a.Versioned {
+		parts = append(parts, "#version")
 	}
 	return fmt.Sprintf("aggregate/%d(%s)", stateVersion, strings.Join(parts, ","))
 }

@@ -54,11 +54,12 @@ func (k *slots) Dirty(int, func([]byte, []byte, bool) bool) (int, bool) { return
 // discard is an output that gives everything back.
 type discard struct{ b *testing.B }
 
-func (discard) Emit(stream.Record)                {}
-func (discard) Batch() *stream.Batch              { return nil }
-func (discard) EmitBatch(b *stream.Batch)         { b.Release() }
-func (discard) Side(stream.Tag, stream.Record)    {}
-func (d discard) Reject(_ stream.Record, e error) { d.b.Fatal(e) }
+func (discard) Emit(stream.Record)                      {}
+func (discard) Batch() *stream.Batch                    { return nil }
+func (discard) EmitBatch(b *stream.Batch)               { b.Release() }
+func (discard) Side(stream.Tag, stream.Record)          {}
+func (discard) SideBatch(_ stream.Tag, b *stream.Batch) { b.Release() }
+func (d discard) Reject(_ stream.Record, e error)       { d.b.Fatal(e) }
 
 const batchSize = 512
 

@@ -13,10 +13,11 @@ import (
 // printer is an output that prints what it gets.
 type printer struct{}
 
-func (printer) Emit(r stream.Record)              { fmt.Println(string(r.Value)) }
-func (printer) Batch() *stream.Batch              { return stream.NewBatch(nil) }
-func (printer) Side(stream.Tag, stream.Record)    {}
-func (printer) Reject(r stream.Record, err error) { fmt.Println("rejected:", err) }
+func (printer) Emit(r stream.Record)                    { fmt.Println(string(r.Value)) }
+func (printer) Batch() *stream.Batch                    { return stream.NewBatch(nil) }
+func (printer) Side(stream.Tag, stream.Record)          {}
+func (printer) SideBatch(_ stream.Tag, b *stream.Batch) { b.Release() }
+func (printer) Reject(r stream.Record, err error)       { fmt.Println("rejected:", err) }
 func (printer) EmitBatch(b *stream.Batch) {
 	for _, r := range b.Records {
 		fmt.Println(string(r.Value))

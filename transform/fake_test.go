@@ -120,7 +120,8 @@ func (o *fakeOutput) EmitBatch(b *stream.Batch) {
 	o.batches, o.cur = append(o.batches, b), nil
 }
 
-func (o *fakeOutput) Side(stream.Tag, stream.Record) {}
+func (o *fakeOutput) Side(stream.Tag, stream.Record)          {}
+func (o *fakeOutput) SideBatch(_ stream.Tag, b *stream.Batch) { b.Release() }
 
 func (o *fakeOutput) Reject(r stream.Record, err error) {
 	o.rejected = append(o.rejected, fmt.Sprint(r.Offset, " ", stream.CodeOf(err)))

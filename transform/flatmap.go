@@ -79,6 +79,7 @@ func (f *flatMap) element(d *stream.Batch, r *stream.Record) (err error) {
 		return err
 	}
 	appendWith(d, r, f.buf)
+	d.Records[len(d.Records)-1].Version = 0 // of several records none is the value of its key
 	return nil
 }
 
@@ -98,9 +99,15 @@ type flatMapFunc struct {
 
 // Process implements Operator.
 func (f *flatMapFunc) Process(_ context.Context, b *stream.Batch, out Output) error {
-	d := stream.NewBatch(f.schema)
-	emit := func(r stream.Record) { d.AppendCopy(&r) }
+	d := b.Derive(f.schema)
+	var from *stream.Record
+	emit := func(r stream.Record) {
+		d.AppendCopy(&r)
+		last := &d.Records[len(d.Records)-1]
+		last.Orig, last.Made = from.AsRead(), from.Made
+	}
 	for i := range b.Records {
+		from = &b.Records[i]
 		before := len(d.Records)
 		if err := f.f(&b.Records[i], emit); err != nil {
 			d.Records = d.Records[:before]

@@ -101,9 +101,9 @@ func (m *mapping) Process(_ context.Context, b *stream.Batch, out Output) error 
 }
 
 // appendWith appends r with a copy of another value: no longer the record that was
-// read.
+// read, which d, derived from r's batch, keeps at hand.
 func appendWith(d *stream.Batch, r *stream.Record, value []byte) {
 	d.Records = append(d.Records, *r)
 	c := &d.Records[len(d.Records)-1]
-	c.Value, c.Doc, c.Pos = keep(d, value), nil, -1
+	c.Value, c.Doc, c.Pos, c.Orig = keep(d, value), nil, -1, r.AsRead()
 }

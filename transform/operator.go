@@ -26,8 +26,11 @@ type Output interface {
 	// EmitBatch passes a whole batch on and gives up a reference to it. Order
 	// with Emit is kept.
 	EmitBatch(b *stream.Batch)
-	// Side emits to a side output: late records, dead letters, a user's own tag.
+	// Side emits to a side output: late records, a user's own tag. Its bytes are
+	// copied.
 	Side(tag stream.Tag, r stream.Record)
+	// SideBatch passes a whole batch on to a side output and gives up a reference.
+	SideBatch(tag stream.Tag, b *stream.Batch)
 	// Reject hands over a record that could not be processed; the component's
 	// on_error policy decides. The error names topic, partition and offset, never
 	// the payload.

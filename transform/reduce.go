@@ -141,7 +141,7 @@ func (d *reduce) BeforeBarrier(_ context.Context, id stream.CheckpointID, out Ou
 	b := stream.NewBatch(d.Schema)
 	d.pos, more = d.state.Dirty(d.pos, func(key, value []byte, ok bool) bool {
 		if ok {
-			d.made = stream.Record{Timestamp: -1, Pos: -1, Group: keep(b, key), Hash: stream.Hash(key)}
+			d.made = stream.Record{Timestamp: -1, Pos: -1, Made: true, Group: keep(b, key), Hash: stream.Hash(key)}
 			d.emit(b, value, nil)
 		}
 		return len(b.Records) < emitSize

@@ -21,7 +21,10 @@ type results struct {
 }
 
 func newResults(a Aggregate) *results {
-	r := &results{Aggregate: a, ev: expr.NewEvaluator(), cells: make([]cell, len(a.Aggregations))}
+	r := &results{Aggregate: a, ev: expr.NewEvaluator(), cells: make([]cell, len(a.Aggregations), len(a.Aggregations)+1)}
+	if a.Versioned {
+		r.cells = append(r.cells, cell{}) // the last one: how many records the key had
+	}
 	for _, g := range a.Aggregations {
 		r.ints = append(r.ints, g.resultType().Kind == stream.Int)
 	}
@@ -49,7 +52,11 @@ func (r *results) update(rec *stream.Record, ref state.Ref) (changed bool, err e
 		}
 		changed = changed || c
 	}
-	if changed {
+	if r.Versioned {
+		v := &r.cells[len(r.Aggregations)]
+		v.tag, v.num = shortNumber, v.num+1
+	}
+	if changed || r.Versioned {
 		r.entry = appendCells(r.entry[:0], r.cells)
 		ref.Set(r.entry)
 	}
@@ -142,8 +149,11 @@ func (g *Aggregation) reject(rec *stream.Record, code, format string, args ...an
 }
 
 // output appends the object of a key.
-func (r *results) output(dst []byte, _ *stream.Record, key, value []byte, _ *stream.Record) []byte {
+func (r *results) output(dst []byte, o *stream.Record, key, value []byte, _ *stream.Record) []byte {
 	r.decode(value)
+	if r.Versioned {
+		o.Version = uint64(r.cells[len(r.Aggregations)].num)
+	}
 	heads := r.heads
 	if len(r.Key) == 1 {
 		dst = append(append(dst, heads[0]...), key...)
@@ -151,7 +161,7 @@ func (r *results) output(dst []byte, _ *stream.Record, key, value []byte, _ *str
 	} else {
 		dst, heads = r.appendKeys(dst, key)
 	}
-	for i := range r.cells {
+	for i := range r.Aggregations {
 		dst = append(dst, heads[i]...)
 		dst = r.Aggregations[i].appendResult(dst, &r.cells[i])
 	}
