@@ -127,7 +127,8 @@ func (h *History) Owners(a stream.Attempt) (out []stream.Attempt) {
 			out = append(out, e.Attempt)
 		}
 	}
-	return out
+	slices.Sort(out) // an entry that came too late (see Attempt.newest) has a number that is used again
+	return slices.Compact(out)
 }
 
 // last returns the highest attempt number used.
