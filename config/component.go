@@ -83,6 +83,9 @@ type Parts struct {
 	Claims []Claim
 	// Limits are the settings that make the guarantee weaker than exactly once.
 	Limits []Limit
+	// Notes are what the reader of the output should know, for plans, as far as it can
+	// be told before a server is asked.
+	Notes []string
 	// TimeoutKey is the key behind Sink.Features.Timeout, for messages.
 	TimeoutKey string
 	// Preflight connects and finds out what only the servers know; nil for nothing.
@@ -93,6 +96,17 @@ type Parts struct {
 type Facts struct {
 	// TransactionTimeout is the one that is really used; 0: not known.
 	TransactionTimeout time.Duration
+	// Notes replace those of Parts, now that the servers have been asked; nil keeps them.
+	Notes []string
+	// Found are problems at keys of the component.
+	Found []Found
+}
+
+// Found is a problem that only a server could tell, with the key it is about, "" for the
+// component.
+type Found struct {
+	Path string
+	Err  error
 }
 
 // Place is something outside that is read or written, such as a topic of a cluster.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -282,9 +283,19 @@ func (d *decoder) leaf(n *node, v reflect.Value, f field) {
 
 // literal warns of a secret that everybody who can read the file knows.
 func (d *decoder) literal(n *node) {
-	if !n.inserted && n.text != "" {
+	if !n.inserted && n.text != "" && !passwordless(n.text) {
 		d.put(Warning, n.pos, n.path, "config.secret_literal", "a secret is written in the file", "use ${file:/path/to/secret} or ${NAME}")
 	}
+}
+
+// passwordless reports whether a secret is the address of a server and holds none.
+func passwordless(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return false
+	}
+	_, has := u.User.Password()
+	return !has && !strings.Contains(strings.ToLower(u.RawQuery), "pass") && !strings.Contains(u.RawQuery, "secret")
 }
 
 // text demands that a scalar is text: 1.10 as a name would lose its zero in other

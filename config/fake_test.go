@@ -101,6 +101,7 @@ func makeFakeSink(c *Component, s *fakeSink) Parts {
 	if s.Delivery == "two_phase" {
 		p.Sink.NewCommitter = func() sink.Committer { return nil }
 		p.Sink.Features = sink.Features{Transactional: true, Timeout: s.Timeout.Std()}
+		p.Notes = []string{"readers must use isolation.level=read_committed"}
 	} else {
 		p.Limits = []Limit{{AtLeastOnce, "delivery: at_least_once", "rows are written before the checkpoint is complete"}}
 	}

@@ -88,6 +88,7 @@ type route struct {
 	interval      Duration
 	skips         []string          // components that skip what they cannot process
 	random        map[string]string // components whose output a replay may change, and why
+	said          []string          // what the sink says of its output
 }
 
 // guarantee is the calculus: a path is as strong as its weakest link.
@@ -128,10 +129,7 @@ func (r route) notes(l Level) (out []string) {
 			out = append(out, name+" may give other output in a replay: "+why)
 		}
 	}
-	if r.transactional {
-		out = append(out, "readers must use isolation.level=read_committed")
-	}
-	return out
+	return append(out, r.said...)
 }
 
 // Guarantees returns what each path from a source to a sink gives, in the order
@@ -183,6 +181,6 @@ func (j *Job) route(path []*Component) route {
 		}
 	}
 	sink := path[len(path)-1]
-	r.transactional, r.delivery = sink.transactional(j.Policy.Mode), sink.parts.Sink.Delivery
+	r.transactional, r.delivery, r.said = sink.transactional(j.Policy.Mode), sink.parts.Sink.Delivery, sink.parts.Notes
 	return r
 }

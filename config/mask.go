@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -37,6 +39,8 @@ var (
 	// A key with its value on the same line, or with none.
 	keyValue = regexp.MustCompile(`["']?([A-Za-z][A-Za-z0-9_-]*)["']?\s*:(?:\s+|$)`)
 	userInfo = regexp.MustCompile(`://[^\s/@:]*:([^\s@]+)@`)
+	// A password among the key=value pairs of an address.
+	parameter = regexp.MustCompile(`(?i)\bpassword=('[^']*'|[^=\s"'&,}][^\s"'&,}]*)`)
 	// What stands for a secret and is none.
 	reference = regexp.MustCompile(`^\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*(:\?[^}]*)?)\}$`)
 )
@@ -74,9 +78,12 @@ func secretsIn(line string, indent int) (spans []span, inside int) {
 			spans = append(spans, span{m[1], end})
 		}
 	}
-	for _, m := range userInfo.FindAllStringSubmatchIndex(line, -1) {
-		spans = append(spans, span{m[2], m[3]})
+	for _, address := range []*regexp.Regexp{userInfo, parameter} {
+		for _, m := range address.FindAllStringSubmatchIndex(line, -1) {
+			spans = append(spans, span{m[2], m[3]})
+		}
 	}
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return spans, inside
 }
 

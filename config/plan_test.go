@@ -143,7 +143,9 @@ func TestPreflight(t *testing.T) {
 	} {
 		job := planJob(t, "")
 		out := job.Components[len(job.Components)-1]
-		out.parts.Preflight = func(context.Context, stream.World) (Facts, error) { return Facts{tc.timeout}, tc.err }
+		out.parts.Preflight = func(context.Context, stream.World) (Facts, error) {
+			return Facts{TransactionTimeout: tc.timeout}, tc.err
+		}
 		err := job.Preflight(t.Context(), stream.World{}).Err()
 		if stream.CodeOf(err) != tc.code || err != nil && stream.ClassOf(err) != tc.class {
 			t.Errorf("%v: %v", tc.timeout, err)

@@ -32,6 +32,12 @@ func (j *Job) Preflight(ctx context.Context, w stream.World) Problems {
 		if err != nil {
 			c.Reject("", lacking(err))
 		}
+		for _, p := range f.Found {
+			c.Reject(p.Path, lacking(p.Err))
+		}
+		if f.Notes != nil {
+			c.parts.Notes = f.Notes
+		}
 		if f.TransactionTimeout > 0 && c.parts.Sink != nil {
 			c.parts.Sink.Features.Timeout = f.TransactionTimeout
 		}

@@ -136,6 +136,15 @@ func (m Map[T]) Get(key string) (v T, ok bool) {
 	return v, false
 }
 
+// Keys returns the keys in the order of the file.
+func (m Map[T]) Keys() []string {
+	out := make([]string, len(m))
+	for i, p := range m {
+		out[i] = p.Key
+	}
+	return out
+}
+
 func (m Map[T]) ordered() {}
 
 // orderedMap is what the decoder knows a Map by.

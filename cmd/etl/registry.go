@@ -9,6 +9,7 @@ import (
 	"etl/checkpoint/memstore"
 	"etl/config"
 	"etl/config/kafka"
+	"etl/config/postgres"
 	"etl/pipeline"
 	"etl/state"
 	"etl/state/keyed"
@@ -20,6 +21,7 @@ import (
 func registry(o kafka.Options) *config.Registry {
 	r := config.NewRegistry()
 	kafka.Register(r, o)
+	postgres.Register(r, postgres.Options{AcceptForeign: o.AcceptForeign})
 	r.Storage("file", func(_ context.Context, w stream.World, job string, url config.StorageURL) (checkpoint.Storage, error) {
 		return filestore.Open(w, filepath.Join(url.Path, job))
 	})

@@ -17,12 +17,14 @@ import (
 
 	"etl/config"
 	"etl/config/kafka"
+	"etl/config/postgres"
 	"etl/stream"
 )
 
 func loader() *config.Loader {
 	r := config.NewRegistry()
 	kafka.Register(r, kafka.Options{})
+	postgres.Register(r, postgres.Options{})
 	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
 		LookupEnv: func(name string) (string, bool) { return "secret", name == "KAFKA_PASSWORD" },
 		Device:    func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },

@@ -63,6 +63,7 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	}}
 	if s.Delivery == "two_phase" {
 		p.Sink.NewCommitter = func() sink.Committer { return kafka.NewCommitter(cfg) }
+		p.Notes = []string{"readers must use isolation.level=read_committed"}
 		p.Preflight = func(ctx context.Context, w stream.World) (config.Facts, error) {
 			t, _, err := cfg.Limits(ctx, w)
 			return config.Facts{TransactionTimeout: t}, err

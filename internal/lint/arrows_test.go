@@ -56,7 +56,10 @@ var rooms = []room{
 	{"sink/twophase/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/twophase/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},
 	{"sink/twophase/file", contracts + "expr/... sink", ""},
-	{"sink/wal", contracts + "expr/... sink sink/kafkatxn sink/sqltxn internal/kafkaconn internal/pgconn", "kafka pgx"},
+	{"sink/wal", contracts + "sink", ""},
+	{"sink/wal/postgres", contracts + "expr/... sink sink/wal sink/sqltxn internal/pgconn", "pgx"},
+	{"sink/wal/kafka", contracts + "sink sink/wal sink/kafkatxn internal/kafkaconn", "kafka"},
+	{"sink/wal/http", contracts + "sink sink/wal", ""},
 	{"sink/idempotent/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/idempotent/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},
 	{"sink/idempotent/redis", contracts + "expr/... sink", ""},
@@ -64,6 +67,7 @@ var rooms = []room{
 	{"internal/telemetry", engine + "pipeline", "otel cli"},
 	{"internal/control", ground + "stream pipeline", ""},
 
+	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/idempotent/postgres internal/pgconn", "pgx yaml"},
 	{"config/kafka", engine + "pipeline config source/kafka sink/twophase/kafka internal/kafkaconn", "kafka yaml"},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.

@@ -66,10 +66,16 @@ func (b Book) Fence(ctx context.Context, c *pgconn.Conn, attempt stream.Attempt,
 
 // TakeOver makes attempt the only one that may write. It waits, up to the lock timeout of
 // its transaction, for all transactions that have read the fence, those that are prepared
-// included.
+// included. Who has taken over before waits for nobody: its own transactions have read the
+// fence, too, and even an update that changes nothing would wait for them.
 func (b Book) TakeOver(ctx context.Context, c *pgconn.Conn, attempt stream.Attempt) error {
 	fault.Point("postgres.fence.takeover")
-	_, err := c.Exec(ctx, "INSERT INTO "+b.table("fence")+" AS f (job, sink, lineage, epoch) VALUES ($1, $2, $3::uuid, $4) "+
+	var taken bool
+	err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+b.table("fence")+" WHERE"+ours+"AND epoch >= $4)", b.key(int64(attempt)), &taken)
+	if err != nil || taken {
+		return b.explain(err, "take over")
+	}
+	_, err = c.Exec(ctx, "INSERT INTO "+b.table("fence")+" AS f (job, sink, lineage, epoch) VALUES ($1, $2, $3::uuid, $4) "+
 		"ON CONFLICT (job, sink, lineage) DO UPDATE SET epoch = EXCLUDED.epoch, taken_at = clock_timestamp() WHERE f.epoch < EXCLUDED.epoch", b.key(int64(attempt))...)
 	return b.explain(err, "take over")
 }

@@ -168,6 +168,9 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 	defer cancel()
 	var r sink.Result
 	err = c.with(whole, func(conn *pgconn.Conn) (err error) {
+		if err := c.inOrder(whole, conn, c.bookOf(p), &cm); err != nil {
+			return err
+		}
 		if p.prepared != nil {
 			r, err = c.commitPrepared(whole, conn, c.bookOf(p), p.prepared.GID, &cm)
 		} else {
@@ -179,6 +182,23 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 		return sink.Result{Outcome: sink.Transient, Detail: err.Error()}, nil
 	}
 	return r, err
+}
+
+// inOrder refuses to commit before what is committed already: a lane goes in id order (I5),
+// and its marker never goes back. What is committed itself is in order.
+func (c *Committer) inOrder(ctx context.Context, conn *pgconn.Conn, book sqltxn.Book, cm *checkpoint.Committable) error {
+	newest, err := book.Newest(ctx, conn, cm.Subtask)
+	if err != nil || newest <= cm.Checkpoint {
+		return err
+	}
+	if marked, err := book.Marked(ctx, conn, cm.Subtask, cm.Checkpoint); err != nil || marked {
+		return err
+	}
+	subject := fmt.Sprintf("checkpoint %s of %s", cm.Checkpoint, cm.Lane())
+	if newest.Attempt() > c.env.Attempt {
+		return stream.Errorf(stream.Fenced, "postgres.fenced", "commit", subject, "attempt %d has committed %s since", newest.Attempt(), newest)
+	}
+	return stream.Errorf(stream.Failed, "postgres.out_of_order", "commit", subject, "I5: the later checkpoint %s of this lane is committed already", newest)
 }
 
 func (c *Committer) commitPrepared(ctx context.Context, conn *pgconn.Conn, book sqltxn.Book, gid string, cm *checkpoint.Committable) (sink.Result, error) {

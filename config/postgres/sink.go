@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"etl/checkpoint"
+	"etl/config"
+	"etl/internal/pgconn"
+	"etl/sink/sqltxn"
+	"etl/stream"
+)
+
+// Sink are the keys of a sink.
+type Sink struct {
+	Connection  string                  `yaml:"connection" required:"true" doc:"the name of a postgres connection"`
+	Table       string                  `yaml:"table" required:"true" doc:"the table to write, schema.table, or a table of schema public; it must exist"`
+	Mode        string                  `yaml:"mode" default:"append" oneof:"append|upsert|upsert_delete" doc:"append adds every row; upsert keeps the last row per key; upsert_delete does, too, and a record without a value deletes the row of its key"`
+	Key         []string                `yaml:"key" one:"true" doc:"the columns of the key; records of one key go through one subtask, in their order"`
+	Columns     config.Map[config.Expr] `yaml:"columns" required:"true" doc:"the columns to write, each with an expression"`
+	Delivery    string                  `yaml:"delivery" oneof:"two_phase|wal|idempotent|at_least_once" doc:"two_phase commits rows with their checkpoint, and is the default under exactly_once; at_least_once writes them at the barrier"`
+	Strategy    string                  `yaml:"strategy" default:"auto" oneof:"auto|prepared|staged" doc:"of two_phase: prepared uses PREPARE TRANSACTION, staged a staging table; auto decides by server and table, and says which and why"`
+	LockTimeout config.Duration         `yaml:"lock_timeout" default:"10s" doc:"how long a statement waits for a lock before it is tried again"`
+	Memory      config.Size             `yaml:"memory" default:"64MiB" doc:"how much of an epoch a subtask keeps in memory; the rest goes to disk"`
+	SpillDir    string                  `yaml:"spill_dir" doc:"the folder for what does not fit into memory; default the system's folder for temporary files"`
+	_           struct{}                `reserved:"version write"`
+}
+
+// writing is what all ways of delivery share: what of which table is written.
+type writing struct {
+	conn    *Connection
+	config  pgconn.Config
+	columns *columns
+	parts   config.Parts
+}
+
+// sink makes the parts of a sink. Each way of delivery has a function in a file of its
+// own, which gets what all share.
+func (o Options) sink(c *config.Component, s *Sink) config.Parts {
+	w := newWriting(c, s)
+	deliver(c, s)
+	switch s.Delivery {
+	case "wal":
+		return o.wal(c, s, w)
+	case "idempotent":
+		return o.idempotent(c, s, w)
+	}
+	return o.twoPhase(c, s, w)
+}
+
+// deliver settles how the sink writes.
+func deliver(c *config.Component, s *Sink) {
+	mode := c.Job.Policy.Mode
+	switch {
+	case s.Delivery == "" && mode == checkpoint.ExactlyOnce:
+		s.Delivery = "two_phase"
+	case s.Delivery == "":
+		s.Delivery = "at_least_once"
+	case s.Delivery == "two_phase" && mode != checkpoint.ExactlyOnce:
+		c.Problem("delivery", "sink.delivery", "two_phase needs checkpoints of mode exactly_once, and the mode is "+string(mode), "remove delivery, or set checkpoint.mode: exactly_once")
+	}
+	if s.Delivery != "two_phase" && c.Has("strategy") {
+		c.Problem("strategy", "sink.delivery", "strategy belongs to delivery: two_phase, and the delivery is "+s.Delivery, "remove strategy")
+	}
+}
+
+func newWriting(c *config.Component, s *Sink) *writing {
+	w := &writing{columns: newColumns(c, s)}
+	w.parts = config.Parts{Detail: detail(s), Key: w.columns.distribution()}
+	if w.conn = config.Connected[Connection](c, "connection", s.Connection); w.conn == nil {
+		w.conn = &Connection{Schema: sqltxn.DefaultSchema}
+		return w
+	}
+	w.config = w.conn.Conn()
+	if schema, table, err := sqltxn.SplitTable(s.Table); err == nil {
+		w.parts.Writes = []config.Place{{System: w.config.System(), Name: schema + "." + table}}
+	}
+	return w
+}
+
+// name tells the table apart from those of other servers.
+func (w *writing) name() string {
+	if len(w.parts.Writes) == 0 {
+		return ""
+	}
+	return w.parts.Writes[0].System + " " + w.parts.Writes[0].Name
+}
+
+// detail is the sink in plans: shop.counts, upsert by user_id.
+func detail(s *Sink) string {
+	if len(s.Key) == 0 {
+		return s.Table + ", " + s.Mode
+	}
+	return fmt.Sprintf("%s, %s by %s", s.Table, s.Mode, strings.Join(s.Key, ", "))
+}
+
+// place returns the key of a sink that an error is about, "" for the sink itself. A column
+// that the file does not name is the list's trouble.
+func place(s *Sink, err error) string {
+	switch stream.CodeOf(err) {
+	case "postgres.table", "postgres.unlogged", pgconn.CodeMissing:
+		return "table"
+	case "postgres.column", "postgres.type", "postgres.columns":
+		if slices.Contains(s.Columns.Keys(), subject(err)) {
+			return "columns." + subject(err)
+		}
+		return "columns"
+	case "postgres.key", "postgres.no_unique_key":
+		return "key"
+	case "postgres.mode":
+		return "mode"
+	case "postgres.strategy", "postgres.prepared_too_few", "postgres.prepared_conflict", pgconn.CodePreparedDisabled:
+		return "strategy"
+	case "postgres.lock_timeout":
+		return "lock_timeout"
+	case "postgres.memory":
+		return "memory"
+	}
+	return ""
+}
