@@ -176,6 +176,7 @@ func transport(err error) bool {
 	var sys *os.SyscallError
 	return errors.As(err, &op) || errors.As(err, &dns) || errors.As(err, &sys) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.ErrClosedPipe) || // of dialers that are no sockets: tunnels, tests
 		kgo.IsRetryableBrokerErr(err)
 }
 

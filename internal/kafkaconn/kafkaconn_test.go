@@ -217,6 +217,7 @@ func TestExplain(t *testing.T) {
 		{kerr.UnknownTopicOrPartition, stream.Environment, "kafka.topic_missing", "topic out"},
 		{kerr.NotLeaderForPartition, stream.Retry, "kafka.retry", ""},
 		{io.EOF, stream.Retry, "kafka.unreachable", ""},
+		{fmt.Errorf("topic out: %w", io.ErrClosedPipe), stream.Retry, "kafka.unreachable", ""},
 		// Closed at once: a wrong setting, or a proxy in front of a broker that restarts.
 		{new(kgo.ErrFirstReadEOF), stream.Retry, "kafka.tls", "if it stays so"},
 		{&handshakeError{"k:1", io.EOF}, stream.Retry, "kafka.tls", "handshake"},
