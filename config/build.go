@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"etl/expr"
-	"etl/pipeline"
 	"etl/stream"
 )
 
@@ -98,7 +97,9 @@ func (c *Component) take(shared any) {
 	switch s := shared.(type) {
 	case *connectionCommon:
 	case *sourceCommon:
-		c.common, c.decode = common{Type: s.Type, UID: s.UID, Parallelism: s.Parallelism, OnError: s.OnError}, s.Decode
+		c.common, c.decode = common{Type: s.Type, UID: s.UID, Parallelism: s.Parallelism, OnError: s.OnError, DeadLetter: s.DeadLetter}, s.Decode
+	case *sinkCommon:
+		c.common = common(*s)
 	case *common:
 		c.common = *s
 	}
@@ -109,18 +110,16 @@ func (c *Component) take(shared any) {
 	if c.Parallelism == 0 {
 		c.Parallelism = max(c.Job.Parallelism, 1)
 	}
-	if c.common.OnError == string(pipeline.DeadLetter) {
-		c.Problem("on_error", "config.not_yet", "dead_letter comes with dead letters, in a later version", "write fail or skip")
-	}
 }
 
-// link finds the components that inputs name.
+// link finds the components that inputs and dead letters name.
 func (b *builder) link() {
 	for _, c := range b.components {
 		for i, name := range c.common.Inputs {
 			c.input(i, name)
 		}
 	}
+	b.linkLetters()
 }
 
 func (c *Component) input(i int, name string) {
@@ -128,16 +127,64 @@ func (c *Component) input(i int, name string) {
 	if n := c.node.get("inputs"); n != nil && n.kind != listNode {
 		path = "inputs"
 	}
-	from := c.build.named[name]
+	before, output, _ := strings.Cut(name, ".")
+	from := c.build.named[before]
+	in := input{from, stream.Tag(output)}
 	switch {
 	case from == nil:
-		c.unknownInput(path, name)
+		c.unknownInput(path, before)
 	case from == c:
 		c.Problem(path, "graph.cycle", "the component is its own input", "name another component")
-	case slices.Contains(c.inputs, from):
+	case slices.Contains(c.inputs, in):
 		c.Problem(path, "graph.duplicate_input", fmt.Sprintf("%s is listed twice: its records would come twice", quote(name)), "list it once")
 	default:
-		c.inputs = append(c.inputs, from)
+		c.inputs = append(c.inputs, in)
+	}
+}
+
+// input is what a component takes from another one.
+type input struct {
+	*Component
+	// output is one of those of a route, "" for the only one.
+	output stream.Tag
+}
+
+// String returns the input as the file writes it.
+func (in input) String() string {
+	if in.output == "" {
+		return in.Name
+	}
+	return in.Name + "." + string(in.output)
+}
+
+// checkOutputs reports inputs that name an output that is not there, or none where
+// there are several.
+func (b *builder) checkOutputs() {
+	for _, c := range b.components {
+		for _, in := range c.inputs {
+			path := "inputs"
+			if i := slices.Index(c.common.Inputs, in.String()); i >= 0 && c.Has(element(path, i)) {
+				path = element(path, i)
+			}
+			var names []string
+			for _, o := range in.parts.Outputs {
+				names = append(names, in.Name+"."+string(o))
+			}
+			switch {
+			case in.output == "" && len(names) > 0:
+				c.Problem(path, "graph.output", fmt.Sprintf("%s has several outputs, and this names none of them", quote(in.Name)), "name "+oneOf(names))
+			case in.output == "" || slices.Contains(in.parts.Outputs, in.output):
+			case in.parts.Operator == nil && in.parts.Source == nil: // it could not be made
+			case len(names) == 0:
+				c.Problem(path, "graph.output", fmt.Sprintf("%s has one output, which has no name", quote(in.Name)), "write "+in.Name)
+			default:
+				fix := "name " + oneOf(names)
+				if near := expr.Near(in.String(), names); len(near) > 0 {
+					fix = "did you mean " + oneOf(near) + "?"
+				}
+				c.Problem(path, "graph.output", fmt.Sprintf("%s has no output %s", quote(in.Name), quote(string(in.output))), fix)
+			}
+		}
 	}
 }
 
@@ -178,6 +225,9 @@ func (b *builder) ordered() []*Component {
 		}
 		trail = append(trail, c)
 		for _, in := range c.inputs {
+			visit(in.Component)
+		}
+		for _, in := range c.letters {
 			visit(in)
 		}
 		trail = trail[:len(trail)-1]
@@ -205,6 +255,10 @@ func (b *builder) circle(round []*Component) {
 		names = append(names, round[i].Name)
 	}
 	first := round[len(round)-1]
+	if first.Section == Sinks { // it has no other output
+		first.Problem("on_error", "graph.cycle", "dead letters go in a circle: "+strings.Join(names, " -> ")+" -> "+names[0], "let one of these sinks fail or skip, or write its dead letters to another one")
+		return
+	}
 	first.Problem("inputs", "graph.cycle", "the components take from each other in a circle: "+strings.Join(names, " -> ")+" -> "+names[0], "a pipeline flows in one direction: remove one of these inputs")
 }
 
@@ -240,7 +294,7 @@ func (c *Component) make() {
 func (c *Component) mixed() {
 	var parts []string
 	for _, in := range c.inputs {
-		parts = append(parts, in.Name+" gives "+in.out.Format.String())
+		parts = append(parts, in.String()+" gives "+in.out.Format.String())
 	}
 	c.Problem("inputs", "graph.mixed_formats", "the inputs have different formats: "+strings.Join(parts, ", "), "map them to JSON first, or use the same decode: for all")
 	c.out = anySchema

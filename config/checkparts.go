@@ -24,10 +24,15 @@ func (b *builder) checkComponents() {
 // checkUnused warns of output that nobody takes.
 func (b *builder) checkUnused() {
 	for _, c := range b.components {
-		used := slices.ContainsFunc(b.components, func(o *Component) bool { return slices.Contains(o.inputs, c) })
-		named := slices.ContainsFunc(b.components, func(o *Component) bool { return slices.Contains(o.common.Inputs, c.Name) })
-		if c.Section != Sinks && !used && !named {
-			b.put(Warning, c.node.at(), c.node.path, "graph.unused", "nothing takes the output of "+quote(c.Name), "name it under inputs: of a component, or remove it")
+		if c.Section == Sinks {
+			continue
+		}
+		for _, out := range c.outputNames() {
+			used := slices.ContainsFunc(b.components, func(o *Component) bool { return slices.Contains(o.inputs, out) })
+			named := slices.ContainsFunc(b.components, func(o *Component) bool { return slices.Contains(o.common.Inputs, out.String()) })
+			if !used && !named {
+				b.put(Warning, c.node.at(), c.node.path, "graph.unused", "nothing takes the output of "+quote(out.String()), "name it under inputs: of a component, or remove it")
+			}
 		}
 	}
 }

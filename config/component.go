@@ -31,7 +31,9 @@ type Component struct {
 	spec    any
 	node    *node
 	build   *builder
-	inputs  []*Component
+	inputs  []input
+	letters []*Component // those whose dead letters it takes
+	raw     bool         // dead letters come as records
 	parts   Parts
 	out     *stream.Schema // what its users see
 	from    stream.UID     // the node its users take from
@@ -42,10 +44,10 @@ type Component struct {
 // to the struct it was registered with.
 func (c *Component) Spec() any { return c.spec }
 
-// Inputs returns the names of the components it takes from.
+// Inputs returns what it takes, as the file writes it.
 func (c *Component) Inputs() (names []string) {
 	for _, in := range c.inputs {
-		names = append(names, in.Name)
+		names = append(names, in.String())
 	}
 	return names
 }
@@ -75,6 +77,9 @@ type Parts struct {
 	// Out is the schema of what a transform emits. A source may leave it nil: it
 	// emits raw records, which package config has decoded behind it.
 	Out *stream.Schema
+	// Outputs are the names of the outputs of a transform that has several; they are
+	// side outputs of its operator.
+	Outputs []stream.Tag
 	// Detail is one line for plans: topics, an expression, a table.
 	Detail string
 	// Reads and Writes are the outside places of a source or sink.
@@ -118,6 +123,12 @@ type Claim struct{ Kind, Name, Path string }
 // Schema returns the schema of the component's input. Records of several inputs
 // have what all of them have.
 func (c *Component) Schema() *stream.Schema {
+	switch {
+	case c.raw:
+		return stream.LetterSchema
+	case c.takesLetters():
+		return letterFields
+	}
 	var schemas []*stream.Schema
 	for _, in := range c.inputs {
 		schemas = append(schemas, in.out)

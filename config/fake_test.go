@@ -89,6 +89,9 @@ func makeFakeSink(c *Component, s *fakeSink) Parts {
 	if con := Connected[fakeConnection](c, "connection", s.Connection); con != nil {
 		p.Writes = []Place{{strings.Join(con.SeedBrokers, ","), s.Topic}}
 	}
+	if len(s.Map) == 0 {
+		c.RawLetters()
+	}
 	if s.Key != "" {
 		c.Compile("key", s.Key, expr.Env{This: c.Schema()})
 	}

@@ -27,22 +27,32 @@ func (c *Component) nodes() []*pipeline.Node {
 	n := &pipeline.Node{UID: c.UID, Kind: kinds[c.Section], Type: c.Type, Parallelism: c.common.Parallelism, OnError: pipeline.OnError(c.common.OnError),
 		Out: c.parts.Out, Detail: c.parts.Detail, Source: c.parts.Source, Operator: c.parts.Operator, Sink: c.parts.Sink}
 	for _, in := range c.inputs {
-		n.Inputs = append(n.Inputs, pipeline.Input{From: in.from, Key: c.parts.Key})
+		n.Inputs = append(n.Inputs, pipeline.Input{From: in.from, Tag: in.output, Key: c.parts.Key})
 	}
 	if c.Section == Sources && n.Out == nil {
 		n.Out = rawSchema
 	}
+	if c.takesLetters() {
+		var fields *pipeline.Node
+		if n.Inputs, fields = c.letterInputs(); fields != nil {
+			return []*pipeline.Node{fields, n}
+		}
+	}
 	if !c.decoded() {
 		return []*pipeline.Node{n}
 	}
-	return []*pipeline.Node{n, {UID: c.from, Kind: pipeline.OperatorKind, Type: "decode", Parallelism: c.common.Parallelism, OnError: n.OnError,
+	policy := n.OnError
+	if policy == pipeline.DeadLetter {
+		n.OnError = pipeline.Fail // a reader rejects nothing
+	}
+	return []*pipeline.Node{n, {UID: c.from, Kind: pipeline.OperatorKind, Type: "decode", Of: c.UID, Parallelism: c.common.Parallelism, OnError: policy,
 		Inputs: []pipeline.Input{{From: c.UID}}, Out: c.out, Detail: c.decode.String(), Operator: &pipeline.Operator{New: decodeOperator(c.decode)}}}
 }
 
 // byUID returns the component that a node belongs to.
 func (b *builder) byUID(uid stream.UID) *Component {
 	for _, c := range b.components {
-		if c.UID == uid || c.from == uid {
+		if c.UID == uid || c.from == uid || c.takesLetters() && c.UID+"-letters" == uid {
 			return c
 		}
 	}
@@ -51,7 +61,7 @@ func (b *builder) byUID(uid stream.UID) *Component {
 
 // implied are findings about the graph that the loader has reported already, where
 // it found them.
-var implied = []string{"graph.kind", "graph.unknown_input", "graph.sink_input", "graph.no_input", "graph.cycle", "graph.max_parallelism", "graph.no_key"}
+var implied = []string{"graph.kind", "graph.unknown_input", "graph.sink_input", "graph.no_input", "graph.cycle", "graph.max_parallelism", "graph.no_key", "graph.dead_letter"}
 
 // checkGraph reports what the graph says about itself at the places that made it
 // so.
@@ -131,7 +141,7 @@ func (b *builder) checkNode(e *stream.Error) {
 func (b *builder) duplicateUID(uid string) {
 	var first *Component
 	for _, c := range b.components {
-		if string(c.UID) != uid && string(c.from) != uid {
+		if string(c.UID) != uid && string(c.from) != uid && (!c.takesLetters() || string(c.UID)+"-letters" != uid) {
 			continue
 		}
 		if first == nil {

@@ -50,7 +50,10 @@ type Guarantee struct {
 	Source string   `json:"source"`
 	Sink   string   `json:"sink"`
 	Path   []string `json:"path"`
-	Level  Level    `json:"level"`
+	// DeadLetters says that the sink gets the dead letters of the component before it,
+	// not its output.
+	DeadLetters bool  `json:"dead_letters,omitempty"`
+	Level       Level `json:"level"`
 	// Weakest is the first of the settings that lower the level, absent when it is
 	// exactly once.
 	Weakest *Limit `json:"weakest,omitempty"`
@@ -65,7 +68,11 @@ type Guarantee struct {
 
 // String returns the guarantee in one line.
 func (g Guarantee) String() string {
-	s := fmt.Sprintf("%s: %s (%s", strings.Join(g.Path, " -> "), g.Level, g.Delivery)
+	path := strings.Join(g.Path, " -> ")
+	if n := len(g.Path) - 1; g.DeadLetters {
+		path = strings.Join(g.Path[:n], " -> ") + ", dead letters -> " + g.Path[n]
+	}
+	s := fmt.Sprintf("%s: %s (%s", path, g.Level, g.Delivery)
 	if g.Visible > 0 {
 		s += fmt.Sprintf(", visible every %v", g.Visible)
 	}
@@ -80,7 +87,8 @@ func (g Guarantee) String() string {
 type route struct {
 	mode    checkpoint.Mode
 	storage string   // scheme
-	parts   []string // names, the source first, the sink last
+	parts   []string // names, the source first, the sink last; with the output, if it has one
+	letters bool     // the last hop is that of dead letters
 	limits  []Limit  // of the components on the path
 	// transactional says that the sink commits; delivery is its word.
 	transactional bool
@@ -93,7 +101,7 @@ type route struct {
 
 // guarantee is the calculus: a path is as strong as its weakest link.
 func (r route) guarantee() Guarantee {
-	g := Guarantee{Source: r.parts[0], Sink: r.parts[len(r.parts)-1], Path: r.parts, Level: ExactlyOnce, Delivery: r.delivery}
+	g := Guarantee{Source: r.parts[0], Sink: r.parts[len(r.parts)-1], Path: r.parts, DeadLetters: r.letters, Level: ExactlyOnce, Delivery: r.delivery}
 	limits := append(r.jobLimits(), r.limits...)
 	slices.SortStableFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Level, b.Level) })
 	if len(limits) > 0 {
@@ -150,26 +158,41 @@ func (j *Job) Guarantees() []Guarantee {
 // has a number of them that is exponential in its size.
 const maxPaths = 100
 
-// paths returns the ways from sources to c.
-func (c *Component) paths() (out [][]*Component) {
+// paths returns the ways from sources to c: components, each with the output that
+// leads on.
+func (c *Component) paths() (out [][]input) {
 	if c.Section == Sources {
-		return [][]*Component{{c}}
+		return [][]input{{{c, ""}}}
 	}
-	for _, in := range c.inputs {
+	from := slices.Clone(c.inputs)
+	for _, l := range c.letters {
+		from = append(from, input{l, letterTag})
+	}
+	for _, in := range from {
 		for _, p := range in.paths() {
 			if len(out) < maxPaths {
-				out = append(out, append(slices.Clone(p), c))
+				p = slices.Clone(p)
+				p[len(p)-1].output = in.output
+				out = append(out, append(p, input{c, ""}))
 			}
 		}
 	}
 	return out
 }
 
-func (j *Job) route(path []*Component) route {
+func (j *Job) route(path []input) route {
 	r := route{mode: j.Policy.Mode, storage: j.Storage.Scheme, interval: Duration(j.Policy.Interval), random: map[string]string{}}
-	for _, c := range path {
-		r.parts = append(r.parts, c.Name)
+	for i, in := range path {
+		c, last := in.Component, i == len(path)-1
+		r.letters = i == len(path)-2 && in.output == letterTag || last && r.letters
+		if in.output == letterTag {
+			in.output = ""
+		}
+		r.parts = append(r.parts, in.String())
 		for _, l := range c.parts.Limits {
+			if c.Section == Sinks && !last {
+				break // how it writes rows is nothing to those it cannot write
+			}
 			l.Setting = child(c.node.path, l.Setting)
 			r.limits = append(r.limits, l)
 		}

@@ -89,6 +89,7 @@ func (b *builder) job() *Job {
 	for _, c := range b.ordered() {
 		c.make()
 	}
+	b.checkOutputs()
 	b.result.Components = b.components
 	b.result.Graph = b.graph()
 	b.checkVersion()

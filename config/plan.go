@@ -41,14 +41,17 @@ type PlanComponent struct {
 	Detail  string     `json:"detail,omitempty"`
 	Keyed   bool       `json:"keyed,omitempty"`
 	OnError string     `json:"on_error"`
-	// Inputs are the components of the same task that it takes from.
+	// Inputs are the components of the same task that it takes from; Output is the
+	// side output of them that it takes, such as dead_letter.
 	Inputs []stream.UID `json:"inputs,omitempty"`
+	Output stream.Tag   `json:"output,omitempty"`
 }
 
 // PlanExchange is a hop of records between two tasks.
 type PlanExchange struct {
-	From stream.UID `json:"from"`
-	To   stream.UID `json:"to"`
+	From   stream.UID `json:"from"`
+	Output stream.Tag `json:"output,omitempty"`
+	To     stream.UID `json:"to"`
 	// How is key, forward (to the subtask of the same number) or dealt (to each in
 	// turn); Key the expression.
 	How string `json:"how"`
@@ -139,14 +142,14 @@ func (j *Job) planTasks() (tasks []PlanTask, exchanges []PlanExchange) {
 			c := PlanComponent{UID: n.UID, Kind: string(n.Kind), Type: n.Type, Detail: n.Detail,
 				Keyed: n.Operator != nil && len(n.Operator.Keyed) > 0, OnError: string(n.OnError)}
 			if i > 0 {
-				c.Inputs = []stream.UID{n.Inputs[0].From}
+				c.Inputs, c.Output = []stream.UID{n.Inputs[0].From}, n.Inputs[0].Tag
 			}
 			t.Components = append(t.Components, c)
 		}
 		tasks = append(tasks, t)
 	}
 	for _, h := range hops {
-		e := PlanExchange{From: h.Input.From, To: h.To, How: "dealt"}
+		e := PlanExchange{From: h.Input.From, Output: h.Input.Tag, To: h.To, How: "dealt"}
 		switch {
 		case h.Input.Key != nil:
 			e.How, e.Key = "key", h.Input.Key.Text

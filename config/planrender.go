@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"etl/stream"
 )
 
 // Render writes the plan for people.
@@ -53,7 +55,7 @@ func (p *Plan) renderTasks(b *strings.Builder, s Style) {
 	rows = nil
 	for _, e := range p.Exchanges {
 		how := map[string]string{"key": "by " + e.Key, "forward": "each subtask to that of the same number", "dealt": "dealt out in turn"}[e.How]
-		rows = append(rows, []string{fmt.Sprintf("%s => %s", e.From, e.To), how})
+		rows = append(rows, []string{fmt.Sprintf("%s => %s", outputName(e.From, e.Output), e.To), how})
 	}
 	table(b, rows)
 }
@@ -65,14 +67,25 @@ func (t *PlanTask) chain() string {
 	for i, c := range t.Components {
 		switch {
 		case i == 0:
-		case c.Inputs[0] == t.Components[i-1].UID:
+		case c.Inputs[0] == t.Components[i-1].UID && c.Output == "":
 			b.WriteString(" -> ")
 		default:
-			fmt.Fprintf(&b, "; %s -> ", c.Inputs[0])
+			fmt.Fprintf(&b, "; %s -> ", outputName(c.Inputs[0], c.Output))
 		}
 		b.WriteString(c.String())
 	}
 	return b.String()
+}
+
+// outputName names an output of a component.
+func outputName(uid stream.UID, output stream.Tag) string {
+	switch output {
+	case "":
+		return string(uid)
+	case letterTag:
+		return string(uid) + " dead letters"
+	}
+	return string(uid) + "." + string(output)
 }
 
 // String returns the component as plans show it.
@@ -86,6 +99,9 @@ func (c PlanComponent) String() string {
 	}
 	if c.OnError == "skip" {
 		parts = append(parts, "skips bad records")
+	}
+	if c.OnError == "dead_letter" {
+		parts = append(parts, "dead letters")
 	}
 	return fmt.Sprintf("%s (%s)", c.UID, strings.Join(parts, ", "))
 }

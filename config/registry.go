@@ -136,6 +136,8 @@ func commonOf(s Section) reflect.Type {
 		return reflect.TypeFor[connectionCommon]()
 	case Sources:
 		return reflect.TypeFor[sourceCommon]()
+	case Sinks:
+		return reflect.TypeFor[sinkCommon]()
 	default:
 		return reflect.TypeFor[common]()
 	}
@@ -146,13 +148,24 @@ type connectionCommon struct {
 	Type string `yaml:"type" required:"true" doc:"what it connects to"`
 }
 
-// common are the keys of every transform and sink.
+// common are the keys of every transform.
 type common struct {
 	Type        string   `yaml:"type" required:"true" doc:"what the component does"`
 	UID         string   `yaml:"uid" doc:"the name that state and transactions are kept under; default the component's name. It lets a component be renamed."`
-	Inputs      []string `yaml:"inputs" required:"true" one:"true" doc:"the components whose output it takes"`
+	Inputs      []string `yaml:"inputs" required:"true" one:"true" doc:"the components whose output it takes, ROUTE.OUTPUT for one of a route"`
 	Parallelism int      `yaml:"parallelism" default:"0" min:"0" max:"32768" doc:"its number of subtasks; 0 for the pipeline's"`
-	OnError     string   `yaml:"on_error" default:"fail" oneof:"fail|skip|dead_letter" doc:"what becomes of a record it cannot process: fail ends the job, skip counts it and goes on"`
+	OnError     string   `yaml:"on_error" default:"fail" oneof:"fail|skip|dead_letter" doc:"what becomes of a record it cannot process: fail ends the job, skip counts it and goes on, dead_letter also writes it to a sink"`
+	DeadLetter  string   `yaml:"dead_letter" doc:"the sink of its dead letters; default the pipeline's"`
+}
+
+// sinkCommon are the keys of every sink. One that takes dead letters has no inputs.
+type sinkCommon struct {
+	Type        string   `yaml:"type" required:"true" doc:"what the component does"`
+	UID         string   `yaml:"uid" doc:"the name that transactions are kept under; default the component's name. It lets a component be renamed."`
+	Inputs      []string `yaml:"inputs" one:"true" doc:"the components whose output it takes, ROUTE.OUTPUT for one of a route; required, but for the sink of dead letters, which has none"`
+	Parallelism int      `yaml:"parallelism" default:"0" min:"0" max:"32768" doc:"its number of subtasks; 0 for the pipeline's"`
+	OnError     string   `yaml:"on_error" default:"fail" oneof:"fail|skip|dead_letter" doc:"what becomes of a record it cannot write: fail ends the job, skip counts it and goes on, dead_letter also writes it to another sink"`
+	DeadLetter  string   `yaml:"dead_letter" doc:"the sink of its dead letters; default the pipeline's"`
 }
 
 // sourceCommon are the keys of every source.
@@ -160,7 +173,8 @@ type sourceCommon struct {
 	Type        string   `yaml:"type" required:"true" doc:"what it reads from"`
 	UID         string   `yaml:"uid" doc:"the name that positions are kept under; default the component's name. It lets a component be renamed."`
 	Parallelism int      `yaml:"parallelism" default:"0" min:"0" max:"32768" doc:"its number of subtasks; 0 for the pipeline's"`
-	OnError     string   `yaml:"on_error" default:"fail" oneof:"fail|skip|dead_letter" doc:"what becomes of a record that cannot be decoded: fail ends the job, skip counts it and goes on"`
+	OnError     string   `yaml:"on_error" default:"fail" oneof:"fail|skip|dead_letter" doc:"what becomes of a record that cannot be decoded: fail ends the job, skip counts it and goes on, dead_letter also writes it to a sink"`
+	DeadLetter  string   `yaml:"dead_letter" doc:"the sink of its dead letters; default the pipeline's"`
 	Decode      Decode   `yaml:"decode" doc:"how the bytes of a record's value are read"`
 	_           struct{} `reserved:"event_time table"`
 }

@@ -16,7 +16,14 @@ type Spec struct {
 	Restart        Restart    `yaml:"restart" doc:"what follows a failure that a restart can heal"`
 	HTTP           HTTP       `yaml:"http" doc:"the address of metrics and health checks"`
 	Telemetry      Telemetry  `yaml:"telemetry" doc:"logs; metrics and traces follow the standard OTEL_ variables"`
-	_              struct{}   `reserved:"tests dead_letter"`
+	DeadLetter     DeadLetter `yaml:"dead_letter" doc:"where dead letters go"`
+	_              struct{}   `reserved:"tests"`
+}
+
+// DeadLetter is the section of that name.
+type DeadLetter struct {
+	Sink string   `yaml:"sink" word:"true" doc:"the sink of the dead letters of all components with on_error: dead_letter that name no other one"`
+	_    struct{} `reserved:"max_rate"`
 }
 
 // Checkpoint is the section of that name.

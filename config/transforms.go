@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"etl/checkpoint"
@@ -28,6 +29,15 @@ type (
 		Where Expr      `yaml:"where" doc:"the condition under which an element becomes one"`
 		Map   Map[Expr] `yaml:"map" doc:"the fields of the new values; without it the element is the value"`
 	}
+	// RouteSpec are the keys of route.
+	RouteSpec struct {
+		Route   Map[CaseSpec] `yaml:"route" required:"true" doc:"the outputs by name, each with its condition: a record goes to the first one that takes it. Inputs name them as ROUTE.OUTPUT"`
+		Default string        `yaml:"default" doc:"the output of what no condition takes; without it, such a record is an error, for on_error to decide"`
+	}
+	// CaseSpec are the keys of one of its outputs.
+	CaseSpec struct {
+		When Expr `yaml:"when" word:"true" required:"true" doc:"the condition under which it takes a record"`
+	}
 	// AggregateSpec are the keys of aggregate.
 	AggregateSpec struct {
 		Key        []Expr               `yaml:"key" required:"true" one:"true" doc:"what records are grouped by: one expression or a list"`
@@ -47,6 +57,7 @@ func registerTransforms(r *Registry) {
 	Register(r, Transforms, "filter", "passes the records for which a condition holds", makeFilter)
 	Register(r, Transforms, "map", "replaces each value by an object of expressions", makeMap)
 	Register(r, Transforms, "flat_map", "makes a record of each element of a list", makeFlatMap)
+	Register(r, Transforms, "route", "sends each record to one of several outputs, by conditions", makeRoute)
 	Register(r, Transforms, "aggregate", "keeps running results per key", makeAggregate)
 }
 
@@ -117,6 +128,29 @@ func makeFlatMap(c *Component, s *FlatMapSpec) Parts {
 	f.Map = c.CompileFields("map", s.Map, env)
 	out := c.output("map", ok && len(f.Map) == len(s.Map), f)
 	return Parts{Operator: &pipeline.Operator{New: f.New}, Out: out, Detail: string(s.Each)}
+}
+
+func makeRoute(c *Component, s *RouteSpec) Parts {
+	r := transform.Route{Default: stream.Tag(s.Default)}
+	for _, x := range s.Route {
+		when := c.Compile(child(child("route", x.Key), "when"), x.Value.When, expr.Env{This: c.Schema(), Want: stream.Bool})
+		r.Cases = append(r.Cases, transform.Case{Output: stream.Tag(x.Key), When: when})
+		c.checkOutput(child("route", x.Key), x.Key)
+	}
+	detail := names(s.Route)
+	if s.Default != "" {
+		c.checkOutput("default", s.Default)
+		detail += ", default " + s.Default
+	}
+	return Parts{Operator: &pipeline.Operator{New: r.New}, Out: c.Schema(), Outputs: r.Outputs(), Detail: detail}
+}
+
+var outputRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
+func (c *Component) checkOutput(path, name string) {
+	if !outputRule.MatchString(name) || stream.Tag(name) == letterTag {
+		c.Problem(path, "route.output", quote(name)+" cannot be the name of an output", "use letters, digits, '-' and '_', but not "+string(letterTag))
+	}
 }
 
 func makeAggregate(c *Component, s *AggregateSpec) Parts {

@@ -165,7 +165,7 @@ func (a *attempt) writerState(t stream.TaskID) []state.Handle {
 
 // buildExchange makes the sending side of an edge for one subtask.
 func (a *attempt) buildExchange(e *edgeSpec, subtask int, to []*inbox, c *stream.Counters) *exchange {
-	x := &exchange{spec: e, next: subtask, clock: a.o.World.Clock, c: c}
+	x := &exchange{spec: e, next: subtask, clock: a.o.World.Clock, c: c, whole: a.graph.lettersBehind(e.user)}
 	first := 0 // the first input the edge has at its target
 	for _, other := range e.to.inputs {
 		if other == e {

@@ -98,8 +98,14 @@ func (s *Stream) Union(others ...*Stream) *Stream {
 
 // Side returns the records that the component emitted under a tag.
 func (s *Stream) Side(tag stream.Tag) *Stream {
-	return &Stream{b: s.b, inputs: []Input{{From: s.last.UID, Tag: tag}}, schema: s.schema, last: s.last}
+	return &Stream{b: s.b, inputs: []Input{{From: s.last.UID, Tag: tag}}, schema: s.last.schema(tag), last: s.last}
 }
+
+// DeadLetters has that component make dead letters of the records it cannot process,
+// and returns them: the records as they were read, with headers that say why
+// ([stream.Letter]). [transform.Letters] makes objects of fields of them. Letters of
+// several components go to one sink by Union.
+func (s *Stream) DeadLetters() *Stream { return s.OnError(DeadLetter).Side(DeadLetterTag) }
 
 // Sink adds a sink.
 func (s *Stream) Sink(uid stream.UID, c sink.Connector) *Stream {

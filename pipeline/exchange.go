@@ -21,7 +21,8 @@ type exchange struct {
 	targets []*target
 	// byGroup is the target of each key group.
 	byGroup []int32
-	next    int // the target of the next batch without a key
+	next    int  // the target of the next batch without a key
+	whole   bool // records take along what they were read as: dead letters may need it
 	pending bool
 	clock   stream.Clock
 	c       *stream.Counters
@@ -75,10 +76,15 @@ func (x *exchange) pass(ctx context.Context, b *stream.Batch) error {
 
 func (x *exchange) add(ctx context.Context, t *target, r *stream.Record) error {
 	if t.batch == nil {
-		t.batch = stream.NewBatch(x.spec.node.Out)
+		t.batch = stream.NewBatch(x.spec.node.schema(x.spec.input.Tag))
 		t.batch.Port = x.spec.port
 	}
-	t.batch.AppendCopy(r)
+	if x.whole && r.Orig != nil {
+		t.batch.AppendWhole(r)
+		t.bytes += len(r.Orig.Key) + len(r.Orig.Value)
+	} else {
+		t.batch.AppendCopy(r)
+	}
 	t.bytes += len(r.Key) + len(r.Value)
 	x.pending = true
 	if len(t.batch.Records) >= batchRecords || t.bytes >= batchBytes {

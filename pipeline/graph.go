@@ -27,12 +27,13 @@ const (
 	Fail OnError = "fail"
 	// Skip counts the record and goes on.
 	Skip OnError = "skip"
-	// DeadLetter sends it to the side output tagged DeadLetterTag.
+	// DeadLetter makes a dead letter of it ([stream.Letter]), which goes to the side
+	// output tagged DeadLetterTag in the same epoch. Somebody must take them.
 	DeadLetter OnError = "dead_letter"
 )
 
-// DeadLetterTag is the side output that takes rejected records under the policy
-// DeadLetter.
+// DeadLetterTag is the side output of dead letters. Its schema is
+// stream.LetterSchema.
 const DeadLetterTag stream.Tag = "dead_letter"
 
 // Graph is a job as a set of connected components.
@@ -59,6 +60,9 @@ type Node struct {
 	Parallelism int
 	Inputs      []Input
 	OnError     OnError // default Fail
+	// Of is the component that the node is part of, for dead letters, when that has
+	// another UID: a source, of the node that decodes behind it.
+	Of stream.UID
 	// Out is the schema of the records the component emits; nil for sinks.
 	Out *stream.Schema
 	// Detail is one line for plans: topics, expression, table.
@@ -121,6 +125,22 @@ type Sink struct {
 	Features     sink.Features
 	// Delivery is the guarantee as the pipeline file words it.
 	Delivery string
+}
+
+// schema returns that of an output of n.
+func (n *Node) schema(tag stream.Tag) *stream.Schema {
+	if tag == DeadLetterTag {
+		return stream.LetterSchema
+	}
+	return n.Out
+}
+
+// component returns who a dead letter of n names.
+func (n *Node) component() stream.UID {
+	if n.Of != "" {
+		return n.Of
+	}
+	return n.UID
 }
 
 // parallelism returns the number of subtasks of n.

@@ -82,6 +82,22 @@ func (l *layout) chain(g *Graph, n *Node) *taskSpec {
 	return t
 }
 
+// lettersBehind reports whether n, or a component that records of n may reach, makes
+// dead letters. The graph has no circles.
+func (g *Graph) lettersBehind(n *Node) bool {
+	if n.OnError == DeadLetter {
+		return true
+	}
+	for _, user := range g.Nodes {
+		for _, in := range user.Inputs {
+			if in.From == n.UID && in.Tag != DeadLetterTag && g.lettersBehind(user) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // inputs returns the number of inputs of each subtask of t.
 func (t *taskSpec) inputCount() (n int) {
 	for _, e := range t.inputs {

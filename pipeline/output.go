@@ -24,6 +24,7 @@ type output struct {
 type side struct {
 	tag stream.Tag
 	b   *stream.Batch
+	own bool // b is for Side to append to
 }
 
 // Emit appends a record.
@@ -68,16 +69,32 @@ func (o *output) seal() {
 }
 
 // Side emits to a side output. Its bytes are copied.
-func (o *output) Side(tag stream.Tag, r stream.Record) {
-	for i := range o.sides {
-		if o.sides[i].tag == tag {
-			o.sides[i].b.AppendCopy(&r)
-			return
+func (o *output) Side(tag stream.Tag, r stream.Record) { o.sideBatch(tag).AppendWhole(&r) }
+
+// sideBatch returns the batch that Side appends to: the last one of the tag, so that
+// order with SideBatch is kept.
+func (o *output) sideBatch(tag stream.Tag) *stream.Batch {
+	for i := len(o.sides) - 1; i >= 0; i-- {
+		if s := &o.sides[i]; s.tag == tag {
+			if s.own && len(s.b.Records) < batchRecords {
+				return s.b
+			}
+			break
 		}
 	}
-	b := stream.NewBatch(o.node.Out)
-	b.AppendCopy(&r)
-	o.sides = append(o.sides, side{tag, b})
+	b := stream.NewBatch(o.node.schema(tag))
+	o.sides = append(o.sides, side{tag, b, true})
+	return b
+}
+
+// SideBatch passes a batch on to a side output.
+func (o *output) SideBatch(tag stream.Tag, b *stream.Batch) {
+	b.Port = 0
+	if len(b.Records) == 0 {
+		b.Release()
+		return
+	}
+	o.sides = append(o.sides, side{tag, b, false})
 }
 
 // Reject applies the component's policy to a record it could not process. The
@@ -90,7 +107,8 @@ func (o *output) Reject(r stream.Record, err error) {
 		o.onSkip(&r, err)
 	case DeadLetter:
 		o.c.Rejected.Add(1)
-		o.Side(DeadLetterTag, r)
+		l := stream.NewLetter(&r, o.node.component(), err)
+		l.AppendTo(o.sideBatch(DeadLetterTag))
 	default:
 		if o.failed == nil {
 			o.failed = rejected(o.node.UID, &r, err)
@@ -102,10 +120,10 @@ func (o *output) Reject(r stream.Record, err error) {
 func rejected(uid stream.UID, r *stream.Record, err error) error {
 	code := stream.CodeOf(err)
 	if code == "" {
-		code = "record.rejected"
+		code = stream.CodeRejected
 	}
 	return stream.Errorf(stream.Failed, code, "process record", string(uid), "%s: %w", where(r), err).
-		WithFix("mend the record at its source, or set on_error: skip for %s", uid)
+		WithFix("mend the record at its source, or set on_error: dead_letter or skip for %s", uid)
 }
 
 // where names a record's origin.

@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"etl/stream"
 )
@@ -70,9 +72,14 @@ func (g *Graph) checkNode(n *Node) (errs []error) {
 	if n.Kind != SourceKind && len(n.Inputs) == 0 {
 		bad("no_input", "the component has no inputs")
 	}
+	if n.OnError == DeadLetter && !g.takesLetters(n.UID) {
+		bad("dead_letter", "nobody takes its dead letters: they would be lost")
+	}
 	for _, in := range n.Inputs {
 		from := g.Node(in.From)
 		switch {
+		case from != nil && in.Tag == DeadLetterTag && from.OnError != DeadLetter:
+			bad("dead_letter", "input %q makes no dead letters: its on_error is %s", in.From, cmp.Or(from.OnError, Fail))
 		case from == nil:
 			bad("unknown_input", "input %q does not exist", in.From)
 		case from.Kind == SinkKind && in.Tag == "":
@@ -83,6 +90,13 @@ func (g *Graph) checkNode(n *Node) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// takesLetters reports whether a component takes the dead letters of another one.
+func (g *Graph) takesLetters(uid stream.UID) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *Node) bool {
+		return slices.ContainsFunc(n.Inputs, func(in Input) bool { return in.From == uid && in.Tag == DeadLetterTag })
+	})
 }
 
 // sorted returns the nodes with every input before its user.

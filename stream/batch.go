@@ -104,18 +104,32 @@ func (b *Batch) Copy(p []byte) []byte {
 }
 
 // AppendCopy adds a record whose bytes are copied into the batch, so that the
-// result shares no pointer with r's batch. Doc and Pos are dropped.
+// result shares no pointer with r's batch. Doc, Pos and Orig are dropped.
 func (b *Batch) AppendCopy(r *Record) {
+	b.Records = append(b.Records, b.copied(r))
+}
+
+// AppendWhole is AppendCopy that copies Orig as well.
+func (b *Batch) AppendWhole(r *Record) {
+	c := b.copied(r)
+	if r.Orig != nil {
+		o := b.copied(r.Orig)
+		c.Orig, c.Made = &o, r.Made
+	}
+	b.Records = append(b.Records, c)
+}
+
+func (b *Batch) copied(r *Record) Record {
 	c := *r
 	c.Key, c.Value, c.Group = b.Copy(r.Key), b.Copy(r.Value), b.Copy(r.Group)
-	c.Doc, c.Pos = nil, -1
+	c.Doc, c.Pos, c.Orig, c.Made = nil, -1, nil, r.Made || r.Orig != nil
 	if len(r.Headers) > 0 {
 		c.Headers = make([]Header, len(r.Headers))
 		for i, h := range r.Headers {
 			c.Headers[i] = Header{Key: h.Key, Value: b.Copy(h.Value)}
 		}
 	}
-	b.Records = append(b.Records, c)
+	return c
 }
 
 // Bytes returns the size of keys and values, for credits and metrics.

@@ -104,6 +104,8 @@ type fakeOutput struct {
 	cur      *stream.Batch
 	rejected []string // "offset code"
 	errs     []error
+	sides    []string // "output value"
+	passed   []*stream.Batch
 }
 
 func (o *fakeOutput) Emit(r stream.Record) { o.Batch().Append(r) }
@@ -120,8 +122,17 @@ func (o *fakeOutput) EmitBatch(b *stream.Batch) {
 	o.batches, o.cur = append(o.batches, b), nil
 }
 
-func (o *fakeOutput) Side(stream.Tag, stream.Record)          {}
-func (o *fakeOutput) SideBatch(_ stream.Tag, b *stream.Batch) { b.Release() }
+func (o *fakeOutput) Side(tag stream.Tag, r stream.Record) {
+	o.sides = append(o.sides, fmt.Sprint(tag, " ", string(r.Value)))
+}
+
+func (o *fakeOutput) SideBatch(tag stream.Tag, b *stream.Batch) {
+	for _, r := range b.Records {
+		o.Side(tag, r)
+	}
+	o.passed = append(o.passed, b)
+	b.Release()
+}
 
 func (o *fakeOutput) Reject(r stream.Record, err error) {
 	o.rejected = append(o.rejected, fmt.Sprint(r.Offset, " ", stream.CodeOf(err)))

@@ -20,6 +20,9 @@ type encoding struct {
 // newEncoding compiles the expressions of a sink and checks that the result can be
 // written as asked.
 func newEncoding(c *config.Component, s *Sink) *encoding {
+	if s.Value == "" && len(s.Map) == 0 && (s.Encode == "" || s.Encode == "raw") && c.RawLetters() && s.Headers == "none" {
+		c.Problem("headers", "sink.dead_letter_headers", "a dead letter says in headers what happened", "remove headers, or write the fields of dead letters with encode: json")
+	}
 	in := c.Schema()
 	e := &encoding{noHeaders: s.Headers == "none", format: in.Format}
 	if s.Key != "" {

@@ -135,7 +135,8 @@ func (o *next) EmitBatch(b *stream.Batch) {
 	b.Release()
 }
 
-func (o *next) Emit(stream.Record)             {}
-func (o *next) Batch() *stream.Batch           { return stream.NewBatch(nil) }
-func (o *next) Side(stream.Tag, stream.Record) {}
-func (o *next) Reject(stream.Record, error)    {}
+func (o *next) Emit(stream.Record)                      {}
+func (o *next) Batch() *stream.Batch                    { return stream.NewBatch(nil) }
+func (o *next) Side(stream.Tag, stream.Record)          {}
+func (o *next) SideBatch(_ stream.Tag, b *stream.Batch) { b.Release() }
+func (o *next) Reject(stream.Record, error)             {}

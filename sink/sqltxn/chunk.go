@@ -26,14 +26,19 @@ type chunk struct {
 	hashes []uint64 // of their keys; with a key only
 	index  []uint32 // open addressing by hash: 1 + position in live, 0 for free
 	dead   int      // bytes of rows that do not count
+	total  int      // rows in data, whether they count or not
 	held   bool     // it counts against the memory of its subtask
 	topics *[]string
 
-	// A spilled chunk has these instead of data; live is empty then.
+	// A spilled chunk has these instead of data; live is empty then, unless there are rows
+	// that do not count.
 	file     *spillFile
 	at       int64
 	size     int
 	rowCount int
+
+	// load reads a chunk that lies in a log; nil for all others.
+	load func() (data []byte, rows int, err error)
 }
 
 // rows returns the number of rows that count.
@@ -82,7 +87,7 @@ func appendFrame(data []byte, row *Row, topic uint16, rec *stream.Record, keep b
 	be.PutUint32(head[19:], uint32(len(row.tuple)))
 	data = append(append(data, head[:]...), row.tuple...)
 	if keep {
-		data = appendRecord(data, rec)
+		data = appendRecord(data, rec.AsRead())
 	}
 	be.PutUint32(data[at:], uint32(len(data)-at-4))
 	return data
@@ -92,6 +97,7 @@ func appendFrame(data []byte, row *Row, topic uint16, rec *stream.Record, keep b
 func (c *chunk) add(write func([]byte) []byte) {
 	c.live = append(c.live, uint32(len(c.data)))
 	c.data = write(c.data)
+	c.total++
 }
 
 // put adds a row that replaces the one of the same key, and reports whether there was one.
@@ -103,6 +109,7 @@ func (c *chunk) put(key []byte, write func([]byte) []byte) (replaced bool) {
 	slot := c.slot(key, hash)
 	at := uint32(len(c.data))
 	c.data = write(c.data)
+	c.total++
 	if n := c.index[slot]; n != 0 {
 		c.dead += len(frameAt(c.data, c.live[n-1]))
 		c.live[n-1] = at
@@ -146,6 +153,6 @@ func (c *chunk) compact(into []byte) (old []byte) {
 		c.live[i] = uint32(len(into))
 		into = append(into, frameAt(old, at)...)
 	}
-	c.data, c.dead = into, 0
+	c.data, c.dead, c.total = into, 0, len(c.live)
 	return old
 }
