@@ -59,6 +59,7 @@ type simulation struct {
 	par     int
 	records int
 	crashes map[string]int
+	build   func() *Graph // nil for the counting job
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -76,6 +77,9 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 
 // graph is source -> slow -> rekey -> count -> sink.
 func (s *simulation) graph() *Graph {
+	if s.build != nil {
+		return s.build()
+	}
 	schema := &stream.Schema{}
 	return &Graph{Name: "sim", Parallelism: s.par, MaxParallelism: 16, Nodes: []*Node{
 		{UID: "in", Kind: SourceKind, Type: "mem", Out: schema, Source: &Source{Bounded: true,

@@ -25,7 +25,8 @@ type outside struct {
 	mu         sync.Mutex
 	partitions map[string][][]string // by topic, partition: records "key"
 	txns       map[string]*memTxn
-	committed  []row // in commit order
+	committed  []row                // in commit order
+	sinks      map[stream.UID][]row // the same by sink
 	markers    map[stream.TaskID]stream.CheckpointID
 	fenced     map[stream.Attempt]bool
 	commits    int
@@ -45,6 +46,7 @@ type memTxn struct {
 
 func newOutside() *outside {
 	return &outside{partitions: map[string][][]string{}, txns: map[string]*memTxn{}, markers: map[stream.TaskID]stream.CheckpointID{},
+		sinks:  map[stream.UID][]row{},
 		fenced: map[stream.Attempt]bool{}}
 }
 
@@ -292,6 +294,7 @@ func (c *memCommitter) Commit(ctx context.Context, p checkpoint.Permit, k checkp
 	t.state = "committed"
 	c.o.markers[t.lane] = k.Checkpoint
 	c.o.committed = append(c.o.committed, t.rows...)
+	c.o.sinks[c.env.UID] = append(c.o.sinks[c.env.UID], t.rows...)
 	return sink.Result{Outcome: sink.Done}, nil
 }
 
