@@ -95,6 +95,8 @@ type Parts struct {
 	TimeoutKey string
 	// Preflight connects and finds out what only the servers know; nil for nothing.
 	Preflight func(ctx context.Context, w stream.World) (Facts, error)
+	// Setup is what has to be done outside before the first run; nil for nothing.
+	Setup *Setup
 }
 
 // Facts are what a component has learnt from its servers.

@@ -29,6 +29,8 @@ have_java() {
 have_libs() { [ -e "$kafka_libs/.complete" ]; }
 have_maven() { have_libs || command -v mvn >/dev/null; }
 have_postgres() { postgres_bin >/dev/null; }
+have_redis() { command -v redis-server >/dev/null; }
+have_pgbouncer() { command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; }
 have_docker() { [ "${ETL_SETUP_DOCKER:-1}" = 0 ] || find_engine || command -v dockerd >/dev/null; }
 
 # install PACKAGE... : no package may start a daemon, and PostgreSQL makes no cluster of its own.
@@ -56,6 +58,8 @@ packages() {
   have_java || want+=(openjdk-17-jre-headless)
   have_maven || want+=(maven)
   have_postgres || want+=(postgresql)
+  have_redis || want+=(redis-server)
+  have_pgbouncer || want+=(pgbouncer)
   have_docker || want+=(docker.io)
   if [ ${#want[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     install_packages "${want[@]}"
@@ -135,6 +139,8 @@ report() {
   have_java || lack "Java 17 (openjdk-17-jre-headless)" "real Kafka as a process"
   have_libs || lack "the Kafka jars (needs maven)" "real Kafka"
   have_postgres || lack "a PostgreSQL server (postgresql)" "real PostgreSQL"
+  have_redis || lack "a Redis server (redis-server)" "real Redis"
+  have_pgbouncer || lack "a pooler (pgbouncer)" "PostgreSQL behind a pooler"
   [ $missing = 0 ] && say "ready" || say "ready, with $missing missing (above)"
 }
 

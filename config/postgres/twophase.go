@@ -44,6 +44,9 @@ func (o Options) twoPhase(c *config.Component, s *Sink, w *writing) config.Parts
 	p.Preflight = func(ctx context.Context, world stream.World) (config.Facts, error) {
 		return preflight(ctx, world, c, s, w, own)
 	}
+	if s.Delivery == "two_phase" { // what commits at the barrier keeps no books
+		p.Setup = setup(c, own.Setup, own.Initialise)
+	}
 	return p
 }
 

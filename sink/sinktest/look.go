@@ -156,16 +156,17 @@ func some(ns []int) string {
 }
 
 // wantRejects checks that published checkpoints have rejected each bad row below n
-// exactly once.
+// exactly once. An upsert may never have tried one that a later row of its key replaces.
 func (j *job) wantRejects(n int) {
+	got := slices.Clone(j.rejected)
+	slices.Sort(got)
 	var want []int
 	for i := range n {
-		if j.flaw(i) != sound {
+		replaced := j.r.f.Upsert && j.flaw(i) == badInFinish && i+keysOfJob < n
+		if j.flaw(i) != sound && (!replaced || slices.Contains(got, i)) {
 			want = append(want, i)
 		}
 	}
-	got := slices.Clone(j.rejected)
-	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		j.r.failf("rejected were the rows %s instead of %s", some(got), some(want))
 	}

@@ -89,14 +89,16 @@ func (m *Memory) hold(r *Rows, c *chunk) error {
 		}
 		r.spill = f
 	}
-	if err := r.spill.take(c); err != nil {
+	if err := r.spill.take(c, r.past); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	m.spilled += int64(c.size)
 	m.mu.Unlock()
 	m.give(c.data)
-	c.data, c.live = nil, nil
+	if c.data = nil; !r.past {
+		c.live = nil
+	}
 	return nil
 }
 
@@ -157,9 +159,9 @@ func spillError(name string, err error) error {
 		WithFix("make room in the folder, name another one with spill_dir:, or raise memory:")
 }
 
-// take writes the rows of a chunk that count.
-func (f *spillFile) take(c *chunk) error {
-	if c.dead > 0 {
+// take writes the rows of a chunk, those that do not count only on demand.
+func (f *spillFile) take(c *chunk, all bool) error {
+	if c.dead > 0 && !all {
 		c.compact(make([]byte, 0, len(c.data)-c.dead))
 	}
 	if _, err := f.w.Write(c.data); err != nil {

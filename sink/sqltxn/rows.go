@@ -17,6 +17,8 @@ type Rows struct {
 	pool   *Memory
 	keyed  bool
 	keep   bool // the records, too
+	past   bool // rows that a later one of their key replaces, too; see KeepReplaced
+	full   bool // they count; see Restore
 	chunks []*chunk
 	open   *chunk
 	topics []string
@@ -32,13 +34,17 @@ func NewRows(m *Memory, keyed, keepRecords bool) *Rows {
 // Len returns the number of rows; a key that came in several chunks counts several times.
 func (r *Rows) Len() (n int) {
 	for _, c := range r.all() {
+		if r.full {
+			n += c.total
+			continue
+		}
 		n += c.rows()
 	}
 	return n
 }
 
 // Reduced reports whether no key has more than one row.
-func (r *Rows) Reduced() bool { return len(r.all()) <= 1 }
+func (r *Rows) Reduced() bool { return len(r.all()) <= 1 && !r.full }
 
 func (r *Rows) all() []*chunk {
 	if r.open == nil {
@@ -80,7 +86,7 @@ func (r *Rows) room() error {
 		return nil
 	case len(r.open.data) < r.pool.chunkSize() && len(r.topics) < math.MaxUint16:
 		return nil
-	case r.open.dead >= len(r.open.data)/2:
+	case r.open.dead >= len(r.open.data)/2 && !r.past:
 		r.pool.give(r.open.compact(r.pool.take()))
 		return nil
 	}
@@ -107,7 +113,7 @@ func (r *Rows) topic(name string) uint16 {
 
 // Join puts the rows of a later epoch behind those of r; later is empty afterwards.
 func (r *Rows) Join(later *Rows) *Rows {
-	out := &Rows{pool: r.pool, keyed: r.keyed, keep: r.keep, chunks: append(slices.Clone(r.all()), later.all()...)}
+	out := &Rows{pool: r.pool, keyed: r.keyed, keep: r.keep, past: r.past, full: r.full || later.full, chunks: append(slices.Clone(r.all()), later.all()...)}
 	r.chunks, r.open, later.chunks, later.open = nil, nil, nil, nil
 	return out
 }
@@ -125,6 +131,7 @@ type view struct {
 	data   []byte
 	rows   []uint32 // offsets
 	topics []string
+	full   bool // a key may have several rows
 }
 
 func (v *view) frame(i int) frame { return frameAt(v.data, v.rows[i]) }
@@ -134,12 +141,25 @@ func (r *Rows) each(f func(i int, v *view) error) error {
 	var loaded []byte
 	for i, c := range r.all() {
 		v := &view{data: c.data, rows: c.live, topics: *c.topics}
+		if c.load != nil {
+			data, n, err := c.load()
+			if err != nil {
+				return err
+			}
+			v.data, v.rows = data, walk(data, n)
+		}
 		if c.file != nil {
 			var err error
 			if loaded, err = c.file.load(loaded[:0], c.at, c.size); err != nil {
 				return err
 			}
-			v.data, v.rows = loaded, walk(loaded, c.rowCount)
+			v.data = loaded
+			if v.rows == nil {
+				v.rows = walk(loaded, c.rowCount)
+			}
+		}
+		if r.full {
+			v.rows, v.full = walk(v.data, c.total), true
 		}
 		if err := f(i, v); err != nil {
 			return err

@@ -67,14 +67,15 @@ func counted(got, sent int64, err error) error {
 
 // batch writes some rows, all of one kind, upserts or deletes, and returns where the next
 // batch begins. Within a chunk a key has one row, so their order does not matter, but
-// keeping it costs nothing: a run of one kind is as long as it is.
+// keeping it costs nothing: a run of one kind is as long as it is. Where replaced rows
+// count, a batch ends before a key that is in it already.
 func (w *targetWriter) batch(ctx context.Context, c *pgconn.Conn, v *view, lo, hi int, skip map[int]error) (next int, err error) {
 	var rows []frame
 	size, deletes := 0, v.frame(lo).deletes()
-	limit := w.limit()
+	limit, keys := w.limit(), seen{}
 	for next = lo; next < hi && len(rows) < limit && size < batchBytes; next++ {
 		f := v.frame(next)
-		if f.deletes() != deletes {
+		if f.deletes() != deletes || v.full && skip[next] == nil && keys.again(f, w.g.Key) {
 			break
 		}
 		if skip[next] == nil {
@@ -110,7 +111,7 @@ func (w *targetWriter) limit() int {
 }
 
 func (w *targetWriter) upsert(ctx context.Context, c *pgconn.Conn, rows []frame) error {
-	head := "INSERT INTO " + w.g.Table.String() + " (" + quoted(w.g.Columns) + ") "
+	head := "INSERT INTO " + w.g.Table.String() + " AS t (" + quoted(w.g.Columns) + ") "
 	if !w.flat() {
 		return w.upsertValues(ctx, c, head, rows)
 	}

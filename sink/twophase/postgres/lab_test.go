@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,36 +25,60 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Runner(m)) }
 
-// lab is an empty database with a table of keys and numbers, and the sink in front of it.
+// lab is a table of keys and numbers, and the sink in front of it.
 type lab struct {
 	testing.TB
 	dsn  string
+	job  string
 	cfg  Config
 	pool *pgxpool.Pool // the test's own
 }
 
-// table has a type that refuses negative numbers, in the staging table, too.
-const table = "CREATE DOMAIN natural_number AS int8 CHECK (VALUE >= 0); CREATE TABLE out (k text NOT NULL, n natural_number)"
+// site is a database whose labs do not meet: each has a table and a job of its own.
+type site struct {
+	dsn  string
+	pool *pgxpool.Pool
+	labs int
+}
+
+// domain is a type that refuses negative numbers, in the staging table, too.
+const domain = "CREATE DOMAIN natural_number AS int8 CHECK (VALUE >= 0)"
+
+func newSite(t testing.TB, d *pgtest.Database) *site {
+	t.Helper()
+	p := &site{dsn: d.NewDatabase(t)}
+	var err error
+	if p.pool, err = pgxpool.New(t.Context(), p.dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.pool.Close)
+	if _, err := p.pool.Exec(t.Context(), domain); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // newLab makes a database on a server. shape changes the sink's configuration.
 func newLab(t testing.TB, d *pgtest.Database, shape func(*Config)) *lab {
 	t.Helper()
-	dsn := d.NewDatabase(t)
-	l := &lab{TB: t, dsn: dsn, cfg: Config{Conn: connTo(t, dsn), Table: "out", Columns: []string{"k", "n"}, SpillDir: t.TempDir(), Encoder: encoder}}
+	return newSite(t, d).lab(t, shape)
+}
+
+func (p *site) lab(t testing.TB, shape func(*Config)) *lab {
+	t.Helper()
+	p.labs++
+	name := fmt.Sprintf("out%d", p.labs)
+	l := &lab{TB: t, dsn: p.dsn, pool: p.pool, job: fmt.Sprintf("job%dz", p.labs),
+		cfg: Config{Conn: connTo(t, p.dsn), Table: name, Columns: []string{"k", "n"}, SpillDir: t.TempDir(), Encoder: encoder, OnError: Skip}}
 	if shape != nil {
 		shape(&l.cfg)
 	}
-	p, err := pgxpool.New(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.pool = p
-	t.Cleanup(p.Close)
-	l.exec(table)
+	key := ""
 	if l.cfg.Mode != "" && l.cfg.Mode != Append {
-		l.exec("ALTER TABLE out ADD PRIMARY KEY (k)")
+		key = ", PRIMARY KEY (k)"
 	}
-	l.initialise("job", "out sink")
+	l.exec("CREATE TABLE " + name + " (k text NOT NULL, n natural_number" + key + ")")
+	l.initialise(l.job, "out")
 	return l
 }
 
@@ -123,7 +148,8 @@ func (l *lab) inDoubt(ctx context.Context) (out []string, err error) {
 	if out, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return nil, err
 	}
-	rows, err = l.pool.Query(ctx, "SELECT job, sink, left(lineage::text, 8), subtask, checkpoint FROM etl.staged")
+	out = slices.DeleteFunc(out, func(gid string) bool { return !strings.Contains(gid, ":"+l.job) })
+	rows, err = l.pool.Query(ctx, "SELECT job, sink, left(lineage::text, 8), subtask, checkpoint FROM etl.staged WHERE starts_with(job, $1)", l.job)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"etl/checkpoint"
+	"etl/expr"
 	"etl/internal/broken"
 	"etl/internal/fault"
 	"etl/internal/pgconn"
@@ -22,7 +23,8 @@ type pending struct {
 
 // Finish writes the epoch to the server, so that a crash loses nothing any more. It keeps
 // trying while the server is away; rows that the server refuses are found, kept in the
-// checkpoint, and rejected at the next barrier. An error ends the attempt.
+// checkpoint, and rejected at the next barrier, unless they end the job. An error ends the
+// attempt.
 func (p *pending) Finish(ctx context.Context, up state.Uploader) (sink.Prepared, error) {
 	out, err := p.finish(ctx, up)
 	if err != nil && ctx.Err() == nil && stream.ClassOf(err) == stream.Retry {
@@ -51,6 +53,11 @@ func (p *pending) finish(ctx context.Context, up state.Uploader) (out sink.Prepa
 	rs, err := e.bad.Rejects(e.rows, known)
 	if err != nil {
 		return out, err
+	}
+	if len(rs) > 0 && w.cfg.OnError == Fail {
+		// Nothing is published yet: whoever mends the table starts again where it was.
+		return out, stream.Errorf(stream.Failed, rs[0].Code, "write row", expr.Where(&rs[0].Record), "the table %s refuses it: %s", w.cfg.Table, rs[0].Message).
+			WithFix("mend the table or the pipeline and start again, or set on_error: skip or dead_letter")
 	}
 	w.found(e.id, rs)
 	if n := e.rows.Len() - e.bad.Len(); n > 0 && w.plan.Strategy != direct {
@@ -89,6 +96,7 @@ func (p *pending) write(ctx context.Context, bad sqltxn.Bad) (_ sqltxn.Bad, err 
 		if pgconn.Row(err) == nil {
 			return bad, err
 		}
+		rows.Restore()
 		w.env.Log.Info("a row of the epoch is bad: looking for it", "checkpoint", p.e.id.String(), "error", pgconn.Explain(err, "", ""))
 		serr := w.patiently(ctx, func(c *pgconn.Conn, _ int) (err error) { bad, err = p.sift(ctx, c, bad); return err })
 		if serr != nil {
@@ -171,7 +179,7 @@ func (p *pending) commit(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) er
 func (p *pending) committable(rows int64) (c checkpoint.Committable, err error) {
 	w := p.w
 	if w.plan.Strategy == Staged {
-		c, err = committable(KindStaged, w.id.book.MergeOf(w.plan.target, p.e.rows.Reduced()))
+		c, err = committable(KindStaged, w.id.book.MergeOf(w.plan.target, p.e.rows.Reduced() && w.cfg.OnError == Fail))
 	} else {
 		c, err = committable(KindPrepared, preparedPayload{GID: w.id.book.GID(w.env.Subtask, p.e.id), Book: w.id.book.Schema})
 	}

@@ -58,30 +58,44 @@ func (f *Findings) warnings() (out []string) {
 }
 
 // Setup returns the statements that set the database up for the sink: the books, its
-// staging table, and, when role is not empty, the least rights that role needs. The table
-// itself must exist.
+// staging table, and the least rights that a role needs, "" for that of the connection.
+// The table itself must exist.
 func (s *Sink) Setup(ctx context.Context, w stream.World, job string, uid stream.UID, role string) (out []sqltxn.Statement, err error) {
 	err = s.visit(ctx, w, job, uid, func(id identity, p *pgconn.Pool) error {
-		return p.With(ctx, func(c *pgconn.Conn) error {
-			g, errs := s.target(ctx, c)
-			if len(errs) > 0 {
-				return errs[0]
+		if role == "" {
+			server, err := p.Inspect(ctx, w.Clock)
+			if err != nil {
+				return err
 			}
-			out = id.book.Setup(g, role)
-			return nil
-		})
+			role = server.Role
+		}
+		out, err = s.setup(ctx, id, p, role)
+		return err
 	})
 	return out, err
 }
 
-// Initialise runs the statements of Setup, with the connection's role, which needs the
-// right to create.
+// setup returns the statements; a role of "" is granted nothing.
+func (s *Sink) setup(ctx context.Context, id identity, p *pgconn.Pool, role string) (out []sqltxn.Statement, err error) {
+	err = p.With(ctx, func(c *pgconn.Conn) error {
+		g, errs := s.target(ctx, c)
+		if len(errs) > 0 {
+			return errs[0]
+		}
+		out = id.book.Setup(g, role)
+		return nil
+	})
+	return out, err
+}
+
+// Initialise sets the database up with the connection's role, which needs the right to
+// create, and grants a role what it needs; "" when the job's role owns everything.
 func (s *Sink) Initialise(ctx context.Context, w stream.World, job string, uid stream.UID, role string) error {
-	statements, err := s.Setup(ctx, w, job, uid, role)
-	if err != nil {
-		return err
-	}
-	return s.visit(ctx, w, job, uid, func(_ identity, p *pgconn.Pool) error {
+	return s.visit(ctx, w, job, uid, func(id identity, p *pgconn.Pool) error {
+		statements, err := s.setup(ctx, id, p, role)
+		if err != nil {
+			return err
+		}
 		return p.With(ctx, func(c *pgconn.Conn) error { return sqltxn.ApplyStatements(ctx, c, statements) })
 	})
 }

@@ -106,7 +106,7 @@ func safe(s string) string {
 func (w *Writer) Write(_ context.Context, b *stream.Batch, out sink.Output) error {
 	defer b.Release()
 	if w.cur == nil {
-		w.cur = sqltxn.NewRows(w.mem, w.cfg.Mode != Append, w.cfg.OnError == DeadLetter)
+		w.cur = w.newRows()
 	}
 	rows, bytes := int64(0), int64(0)
 	for i := range b.Records {
@@ -135,6 +135,18 @@ func (w *Writer) Write(_ context.Context, b *stream.Batch, out sink.Output) erro
 	return nil
 }
 
+// newRows returns an empty epoch. Whoever goes on without a bad row needs the one before
+// it: what is staged is not reduced then, because a row may turn out to be bad when it is
+// merged.
+func (w *Writer) newRows() *sqltxn.Rows {
+	tolerant := w.cfg.OnError != Fail
+	rows := sqltxn.NewRows(w.mem, w.cfg.Mode != Append && !(tolerant && w.plan.Strategy == Staged), w.cfg.OnError == DeadLetter)
+	if tolerant {
+		rows.KeepReplaced()
+	}
+	return rows
+}
+
 // PrepareCommit rejects what earlier Finishes found bad, and seals the open epoch (B4). It
 // waits for nothing.
 func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, out sink.Output) (sink.Pending, error) {
@@ -144,7 +156,7 @@ func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, out si
 	e := &epoch{id: id, rows: w.cur, records: w.records}
 	w.cur, w.records = nil, 0
 	if e.rows == nil {
-		e.rows = sqltxn.NewRows(w.mem, w.cfg.Mode != Append, false)
+		e.rows = w.newRows()
 	}
 	w.mu.Lock()
 	w.epochs = append(w.epochs, e)
