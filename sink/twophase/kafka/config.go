@@ -14,23 +14,14 @@ import (
 	"etl/stream"
 )
 
-// Row is one row on its way out. An Encoder fills it in; before, it holds what a pass
-// through would write.
-type Row struct {
-	Topic      string // one of Config.Topics
-	Key, Value []byte // nil is null
-	Headers    []stream.Header
-	// Partition is where the row must go; -1 means by the key as Java's clients do it
-	// (murmur2), or, without a key, wherever it is cheapest.
-	Partition int32
-}
+// Row, ByKey and Encoder are those of every sink that writes Kafka.
+type (
+	Row     = kafkatxn.Row
+	Encoder = kafkatxn.Encoder
+)
 
 // ByKey as Row.Partition lets the key decide.
-const ByKey int32 = -1
-
-// Encoder turns a record into a row. New bytes come from mem (Alloc, Copy) or live at
-// least as long. An error rejects the record.
-type Encoder func(r *stream.Record, mem *stream.Batch, row *Row) error
+const ByKey = kafkatxn.ByKey
 
 // Config describes a sink. The zero value of a field means its default.
 type Config struct {

@@ -8,6 +8,7 @@ import (
 
 	"etl/internal/kafkaconn"
 	"etl/sink"
+	"etl/sink/kafkatxn"
 	"etl/stream"
 )
 
@@ -21,7 +22,7 @@ func (w *Writer) encode(b *stream.Batch, out sink.Output) []*kgo.Record {
 	}
 	var s *slab
 	var row Row
-	c := checker{limits: &w.factory.limits, topics: w.cfg.Topics, now: w.env.Clock.Now()}
+	c := kafkatxn.Checker{Limits: &w.factory.limits, Topics: w.cfg.Topics, Now: w.env.Clock.Now()}
 	for i := range b.Records {
 		r := &b.Records[i]
 		row = Row{Topic: w.cfg.Topics[0], Key: r.Key, Value: r.Value, Headers: r.Headers, Partition: ByKey}
@@ -40,7 +41,7 @@ func (w *Writer) encode(b *stream.Batch, out sink.Output) []*kgo.Record {
 			k.Key, k.Value, k.Headers = row.Key, row.Value, kafkaconn.KafkaHeaders(row.Headers)
 		}
 		k.Topic, k.Partition, k.Timestamp = row.Topic, row.Partition, time.UnixMilli(r.Timestamp)
-		if err := c.check(k, r); err != nil {
+		if err := c.Check(k, r); err != nil {
 			out.Reject(*r, err)
 			drop(k, s)
 			continue

@@ -84,7 +84,7 @@ func (e *epoch) acknowledge(r *kgo.Record, err error) {
 		recycle(r)
 		return
 	}
-	e.step += cost(r)
+	e.step += kafkatxn.Cost(r)
 	recycle(r)
 	if e.step >= stepBytes {
 		e.done.Add(e.step)
@@ -181,7 +181,7 @@ func (e *epoch) produce(ctx context.Context, recs []*kgo.Record) error {
 				return err
 			}
 		}
-		e.sent += cost(r)
+		e.sent += kafkatxn.Cost(r)
 		e.p.cl.Produce(e.ctx, r, e.promise)
 	}
 	return e.err()

@@ -10,6 +10,7 @@ import (
 
 	"etl/internal/kafkaconn"
 	"etl/internal/kafkatest"
+	"etl/sink/kafkatxn"
 	"etl/stream"
 )
 
@@ -30,7 +31,7 @@ func odd() []*kgo.Record {
 		{Key: []byte{}, Value: nil, Timestamp: at(1795978848215)},
 		{Key: []byte("k"), Value: []byte("v"), Headers: h("b", []byte("1"), "a", []byte("2"), "b", nil, "", []byte{}, "b", []byte("1")), Timestamp: at(2)},
 		{Key: []byte{0, 0xff}, Value: []byte("\xc3\x28 not utf-8"), Headers: h("\xff", []byte{0}), Timestamp: time.Now().Add(30 * time.Minute)},
-		{Key: bytes.Repeat([]byte("k"), 1000), Value: bytes.Repeat([]byte("v"), 500_000), Timestamp: at(minTimestamp)},
+		{Key: bytes.Repeat([]byte("k"), 1000), Value: bytes.Repeat([]byte("v"), 500_000), Timestamp: at(kafkatxn.MinTimestamp)},
 	}
 }
 
@@ -159,7 +160,7 @@ func TestTopicsLimitsOfTime(t *testing.T) {
 			j.start()
 			batch := stream.NewBatch(nil)
 			batch.Append(stream.Record{Value: []byte("0"), Timestamp: time.Now().Add(tc.ts).UnixMilli(), Pos: -1})
-			batch.Append(stream.Record{Value: []byte("1"), Timestamp: noTimestamp, Pos: -1})
+			batch.Append(stream.Record{Value: []byte("1"), Timestamp: kafkatxn.NoTimestamp, Pos: -1})
 			j.must(j.writers[0].Write(t.Context(), batch, &j.rejects))
 			j.checkpoint()
 			want := 1
@@ -179,7 +180,7 @@ func TestImpossibleTimestampIsRejected(t *testing.T) {
 	j.tasks = 1
 	j.start()
 	b := stream.NewBatch(nil)
-	for _, ts := range []int64{253402300799000, -253402300799000, maxTimestamp + 1, minTimestamp - 1} {
+	for _, ts := range []int64{253402300799000, -253402300799000, kafkatxn.MaxTimestamp + 1, kafkatxn.MinTimestamp - 1} {
 		b.Append(stream.Record{Value: []byte("v"), Timestamp: ts, Pos: -1})
 	}
 	j.must(j.writers[0].Write(t.Context(), b, &j.rejects))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"etl/sink/kafkatxn"
 )
 
 // one is a job with one subtask and a gate in front of the broker's produce handling.
@@ -87,7 +89,7 @@ func TestHoldQueue(t *testing.T) {
 
 // A full hold queue is back-pressure, and goes away with the last epoch's answers.
 func TestHoldQueueIsBounded(t *testing.T) {
-	j := one(t, func(c *Config) { c.HoldBytes = 10 * recordOverhead })
+	j := one(t, func(c *Config) { c.HoldBytes = 10 * kafkatxn.RecordOverhead })
 	j.start()
 	open := j.hold()
 	j.write(10)

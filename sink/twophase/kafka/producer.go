@@ -30,9 +30,9 @@ type factory struct {
 	env     *stream.Env
 	raw     *kafkatxn.Client
 	timeout time.Duration
-	part    *partitioner
+	part    *kafkatxn.Partitioner
 	slots   *slots
-	limits  topicLimits
+	limits  kafkatxn.TopicLimits
 
 	mu   sync.Mutex
 	live map[*kgo.Client]bool // every client that is not closed
@@ -42,9 +42,6 @@ type factory struct {
 	failed chan struct{}
 	err    error
 }
-
-// refreshEvery is how long a topic's settings are believed.
-const refreshEvery = time.Minute
 
 // run keeps one producer ready ahead of need until ctx ends or something fails that
 // waiting does not mend.
@@ -125,7 +122,7 @@ func (f *factory) txid(sl *slot) string {
 // its transaction: kgo decides at the begin, by what it knows then, whether the
 // transaction follows the old or the new protocol (KIP-890).
 func (f *factory) fresh(ctx context.Context, sl *slot) (*producer, error) {
-	if err := f.limits.refresh(ctx, f.raw, f.env.Clock.Now()); err != nil {
+	if err := f.limits.Refresh(ctx, f.raw, f.env.Clock.Now()); err != nil {
 		return nil, err
 	}
 	txid := f.txid(sl)
@@ -201,7 +198,7 @@ func (f *factory) client(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RecordPartitioner(f.part),
 		kgo.ProducerBatchCompression(codecs[f.cfg.Compression]),
 		kgo.ProducerLinger(f.cfg.Linger),
-		kgo.ProducerBatchMaxBytesFn(f.limits.batchBytes),
+		kgo.ProducerBatchMaxBytesFn(f.limits.BatchBytes),
 		// The sink bounds by itself what is in flight: kgo's own limit starts a
 		// goroutine for each record that waits.
 		kgo.MaxBufferedRecords(1 << 24),
@@ -240,7 +237,7 @@ const unknownTopicRetries = 40
 
 // idempotent makes the producer of the modes without transactions.
 func (f *factory) idempotent(ctx context.Context) (*producer, error) {
-	if err := f.limits.refresh(ctx, f.raw, f.env.Clock.Now()); err != nil {
+	if err := f.limits.Refresh(ctx, f.raw, f.env.Clock.Now()); err != nil {
 		return nil, err
 	}
 	cl, err := f.client()

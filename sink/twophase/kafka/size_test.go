@@ -7,6 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
+
+	"etl/sink/kafkatxn"
 )
 
 // What the writer lets through, kgo takes; what it refuses, kgo would have refused too,
@@ -32,13 +34,13 @@ func TestSizeIsKgos(t *testing.T) {
 			}
 			r.Headers = append(r.Headers, h)
 		}
-		free := max(0, limit-aloneSize(r))
+		free := max(0, limit-kafkatxn.AloneSize(r))
 		r.Value = make([]byte, max(0, free+rapid.IntRange(-8, 8).Draw(rt, "slack")))
-		fits := aloneSize(r) <= limit
-		surely := aloneSize(r) > limit+4
+		fits := kafkatxn.AloneSize(r) <= limit
+		surely := kafkatxn.AloneSize(r) > limit+4
 		err := cl.ProduceSync(t.Context(), r).FirstErr()
 		if fits && err != nil || surely && !errors.Is(err, kerr.MessageTooLarge) {
-			rt.Fatalf("size %d of %d: kgo says %v", aloneSize(r), limit, err)
+			rt.Fatalf("size %d of %d: kgo says %v", kafkatxn.AloneSize(r), limit, err)
 		}
 		if fits {
 			under++
@@ -48,13 +50,5 @@ func TestSizeIsKgos(t *testing.T) {
 	})
 	if over == 0 || under == 0 {
 		t.Errorf("%d over and %d under the limit: the boundary was not tried", over, under)
-	}
-}
-
-func TestVarint(t *testing.T) {
-	for n, want := range map[int]int{0: 1, 63: 1, 64: 2, 8191: 2, 8192: 3, 1<<20 - 1: 3, 1 << 20: 4} {
-		if got := varint(n); got != want {
-			t.Errorf("varint(%d) = %d bytes, want %d", n, got, want)
-		}
 	}
 }

@@ -24,7 +24,7 @@ type Writer struct {
 	raw     *kafkatxn.Client
 	factory *factory
 	slots   *slots
-	part    partitioner
+	part    kafkatxn.Partitioner
 	taker   kafkaconn.Taker
 
 	ctx    context.Context // the writer's life
@@ -73,7 +73,7 @@ func (w *Writer) open(ctx context.Context) (err error) {
 		return err
 	}
 	w.raw.SetTimeout(timeout)
-	w.part.first = uint64(w.env.Subtask)
+	w.part.First = uint64(w.env.Subtask)
 	w.slots = newSlots(w.cfg.Slots())
 	w.factory = &factory{cfg: &w.cfg, env: &w.env, raw: w.raw, timeout: timeout, part: &w.part, slots: w.slots,
 		live: map[*kgo.Client]bool{}, ready: make(chan *producer), failed: make(chan struct{})}
@@ -173,7 +173,7 @@ func (w *Writer) hold(ctx context.Context, e *epoch, recs []*kgo.Record) (held b
 		return false, w.prev.awaitSettled(ctx)
 	}
 	for _, r := range recs {
-		e.heldBy += cost(r)
+		e.heldBy += kafkatxn.Cost(r)
 	}
 	e.held = append(e.held, recs...)
 	return true, nil
@@ -206,7 +206,7 @@ func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, _ sink
 // refresh keeps what is known about topics fresh in the modes without transactions, where
 // no producer is made after the first. What was known stays when it fails.
 func (w *Writer) refresh(ctx context.Context) {
-	if err := w.factory.limits.refresh(ctx, w.raw, w.env.Clock.Now()); err != nil {
+	if err := w.factory.limits.Refresh(ctx, w.raw, w.env.Clock.Now()); err != nil {
 		w.env.Log.Info("settings of topics not refreshed", "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-package kafka
+package kafkatxn
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestPartitionsAreThoseOfJava(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &kgo.Record{Key: rapid.SliceOf(rapid.Byte()).Draw(t, "key"), Partition: ByKey}
 		n := rapid.IntRange(1, 1000).Draw(t, "n")
-		var p partitioner
+		var p Partitioner
 		if got, want := p.Partition(r, n), theirs.Partition(r, n); got != want {
 			t.Fatalf("%d, want %d", got, want)
 		}
@@ -36,7 +36,7 @@ func TestPartitionsAreThoseOfJava(t *testing.T) {
 }
 
 func TestPartitionChoice(t *testing.T) {
-	p := partitioner{first: 1}
+	p := Partitioner{First: 1}
 	explicit := &kgo.Record{Partition: 2, Key: []byte("k")}
 	if p.Partition(explicit, 3) != 2 || !p.RequiresConsistency(explicit) {
 		t.Error("an explicit partition counts")

@@ -1,4 +1,4 @@
-package kafka
+package kafkatxn
 
 import (
 	"sync/atomic"
@@ -10,32 +10,33 @@ import (
 // the next: enough to fill a request, little enough to spread.
 const stickyBytes = 64 << 10
 
-// partitioner chooses partitions as Java's clients do. It is one of the sink's and
+// Partitioner chooses partitions as Java's clients do. It is one of the sink's and
 // outlives its producers; the number of partitions is always the producer's own, so
 // that it never names one the producer has not heard of yet.
-type partitioner struct {
+type Partitioner struct {
 	unkeyed atomic.Uint64 // bytes of rows without a key so far
-	first   uint64        // where this subtask begins, so that subtasks spread
+	First   uint64        // where this subtask begins, so that subtasks spread
 }
 
-func (p *partitioner) ForTopic(string) kgo.TopicPartitioner { return p }
+// ForTopic returns the partitioner itself.
+func (p *Partitioner) ForTopic(string) kgo.TopicPartitioner { return p }
 
 // RequiresConsistency keeps a key on its partition even while that has no leader. Rows
 // without a key go where there is one.
-func (p *partitioner) RequiresConsistency(r *kgo.Record) bool {
+func (p *Partitioner) RequiresConsistency(r *kgo.Record) bool {
 	return r.Partition >= 0 || r.Key != nil
 }
 
 // Partition returns the partition of r, among n. An empty key is a key.
-func (p *partitioner) Partition(r *kgo.Record, n int) int {
+func (p *Partitioner) Partition(r *kgo.Record, n int) int {
 	switch {
 	case r.Partition >= 0:
 		return int(r.Partition) // kgo refuses it when there is no such partition
 	case r.Key != nil:
 		return int(murmur2(r.Key)&0x7fffffff) % n
 	}
-	turn := p.unkeyed.Add(uint64(len(r.Value))+recordOverhead) / stickyBytes
-	return int((turn + p.first) % uint64(n))
+	turn := p.unkeyed.Add(uint64(len(r.Value))+RecordOverhead) / stickyBytes
+	return int((turn + p.First) % uint64(n))
 }
 
 // murmur2 is the hash of Java's default partitioner: the 32-bit MurmurHash2 with the

@@ -1,4 +1,4 @@
-package kafka
+package kafkatxn
 
 import (
 	"context"
@@ -11,17 +11,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/internal/kafkaconn"
-	"etl/sink/kafkatxn"
 	"etl/stream"
 )
 
-// topicLimits knows what each topic takes, so that a row the brokers would refuse is
+// TopicLimits knows what each topic takes, so that a row the brokers would refuse is
 // rejected by itself: a promise that fails takes the whole attempt with it, and after
 // the restart the row would be there again. It is read on the task goroutine and by
 // kgo, and refreshed in the background.
-type topicLimits struct {
+type TopicLimits struct {
 	current atomic.Pointer[map[string]topicLimit]
-	at      time.Time // of the last refresh; the factory's own
+	at      time.Time // of the last refresh; of whoever refreshes
 }
 
 type topicLimit struct {
@@ -32,10 +31,13 @@ type topicLimit struct {
 // unread is for a topic nobody described: the default of Kafka's clients.
 var unread = topicLimit{bytes: 1000012, past: kafkaconn.Anytime, future: kafkaconn.Anytime}
 
+// refreshEvery is how long a topic's settings are believed.
+const refreshEvery = time.Minute
+
 // largestBatch keeps one batch inside kgo's largest request.
 const largestBatch = 64 << 20
 
-func (l *topicLimits) of(topic string) topicLimit {
+func (l *TopicLimits) of(topic string) topicLimit {
 	if m := l.current.Load(); m != nil {
 		if t, ok := (*m)[topic]; ok {
 			return t
@@ -44,10 +46,11 @@ func (l *topicLimits) of(topic string) topicLimit {
 	return unread
 }
 
-func (l *topicLimits) batchBytes(topic string) int32 { return int32(l.of(topic).bytes) }
+// BatchBytes is how large a record batch of a topic may be.
+func (l *TopicLimits) BatchBytes(topic string) int32 { return int32(l.of(topic).bytes) }
 
-// refresh looks again when what is known is older than refreshEvery.
-func (l *topicLimits) refresh(ctx context.Context, raw *kafkatxn.Client, now time.Time) error {
+// Refresh looks again when what is known is older than refreshEvery.
+func (l *TopicLimits) Refresh(ctx context.Context, raw *Client, now time.Time) error {
 	if l.current.Load() != nil && now.Sub(l.at) < refreshEvery {
 		return nil
 	}
@@ -64,11 +67,11 @@ func (l *topicLimits) refresh(ctx context.Context, raw *kafkatxn.Client, now tim
 	return nil
 }
 
-// checker checks the rows of one batch.
-type checker struct {
-	limits *topicLimits
-	topics []string
-	now    time.Time
+// Checker checks the rows of one batch.
+type Checker struct {
+	Limits *TopicLimits
+	Topics []string
+	Now    time.Time
 
 	topic    string // the last one that was looked up
 	limit    topicLimit
@@ -76,24 +79,24 @@ type checker struct {
 	declared bool
 }
 
-// noTimestamp is the time of a record that has none; brokers take it anywhere.
-const noTimestamp = -1
+// NoTimestamp is the time of a record that has none; brokers take it anywhere.
+const NoTimestamp = -1
 
 // The times kgo can write: it counts them in nanoseconds on their way into a batch, and
 // beyond these would write another time without a word.
 const (
-	minTimestamp = math.MinInt64 / int64(time.Millisecond)
-	maxTimestamp = math.MaxInt64 / int64(time.Millisecond)
+	MinTimestamp = math.MinInt64 / int64(time.Millisecond)
+	MaxTimestamp = math.MaxInt64 / int64(time.Millisecond)
 )
 
 // look takes up the limits of a topic.
-func (c *checker) look(topic string) {
-	c.topic, c.limit, c.declared = topic, c.limits.of(topic), false
-	for _, t := range c.topics {
+func (c *Checker) look(topic string) {
+	c.topic, c.limit, c.declared = topic, c.Limits.of(topic), false
+	for _, t := range c.Topics {
 		c.declared = c.declared || t == topic
 	}
-	c.lo, c.hi = minTimestamp, maxTimestamp
-	now := c.now.UnixMilli()
+	c.lo, c.hi = MinTimestamp, MaxTimestamp
+	now := c.Now.UnixMilli()
 	if c.limit.past != kafkaconn.Anytime {
 		c.lo = max(c.lo, now-c.limit.past.Milliseconds())
 	}
@@ -102,18 +105,18 @@ func (c *checker) look(topic string) {
 	}
 }
 
-// check refuses a row that the brokers would refuse.
-func (c *checker) check(k *kgo.Record, r *stream.Record) error {
+// Check refuses a row that the brokers would refuse.
+func (c *Checker) Check(k *kgo.Record, r *stream.Record) error {
 	if k.Topic != c.topic {
 		c.look(k.Topic)
 	}
 	if !c.declared {
 		return rejected(r, "kafka.topic_not_declared", fmt.Errorf("topic %q is not one of the sink's topics: a recovery would not know it", k.Topic))
 	}
-	if n := aloneSize(k); n > c.limit.bytes {
+	if n := AloneSize(k); n > c.limit.bytes {
 		return rejected(r, "kafka.record_too_large", fmt.Errorf("%w: %d bytes for topic %s, which takes %d (max.message.bytes)", kerr.MessageTooLarge, n, k.Topic, c.limit.bytes))
 	}
-	if (r.Timestamp < c.lo || r.Timestamp > c.hi) && r.Timestamp != noTimestamp {
+	if (r.Timestamp < c.lo || r.Timestamp > c.hi) && r.Timestamp != NoTimestamp {
 		return rejected(r, "kafka.timestamp_out_of_range", fmt.Errorf("%w: timestamp %d ms; topic %s takes %d to %d (message.timestamp.before.max.ms and after.max.ms)", kerr.InvalidTimestamp, r.Timestamp, k.Topic, c.lo, c.hi))
 	}
 	return nil

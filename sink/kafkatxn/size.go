@@ -1,4 +1,4 @@
-package kafka
+package kafkatxn
 
 import (
 	"math/bits"
@@ -11,12 +11,12 @@ const (
 	// wire. kgo measures a batch with that length, which has up to 4 bytes, and a topic's
 	// max.message.bytes without: a record within 4 bytes of the limit is refused.
 	batchOverhead = 61 + 4
-	// recordOverhead is what a record in flight costs besides its bytes.
-	recordOverhead = 256
+	// RecordOverhead is what a record in flight costs besides its bytes.
+	RecordOverhead = 256
 )
 
-// aloneSize returns the size of a batch that holds nothing but r, before compression.
-func aloneSize(r *kgo.Record) int {
+// AloneSize returns the size of a batch that holds nothing but r, before compression.
+func AloneSize(r *kgo.Record) int {
 	n := 1 + 1 + 1 // attributes, time delta 0, offset delta 0
 	n += prefixed(len(r.Key), r.Key == nil) + prefixed(len(r.Value), r.Value == nil)
 	n += varint(len(r.Headers))
@@ -38,9 +38,9 @@ func prefixed(n int, null bool) int {
 // varint returns the length of n >= 0 as a zigzag varint.
 func varint(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 }
 
-// cost is what r counts for against the limits of memory.
-func cost(r *kgo.Record) int64 {
-	n := len(r.Key) + len(r.Value) + recordOverhead
+// Cost is what r counts for against the limits of memory.
+func Cost(r *kgo.Record) int64 {
+	n := len(r.Key) + len(r.Value) + RecordOverhead
 	for i := range r.Headers {
 		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
 	}
