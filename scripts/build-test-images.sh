@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# build-test-images.sh [kafka] [postgres] : the test images, without an image registry.
+# build-test-images.sh [kafka] [postgres] [redis] : the test images, without an image registry.
 #
 # A container needs no distribution, only a program and the libraries it loads.
 # So an image here is a root folder made of this machine's own installed files
-# (the Java runtime, the broker's jars, the PostgreSQL server, a few tools) on
+# (the Java runtime, the broker's jars, the PostgreSQL and Redis servers, a few tools) on
 # top of "scratch". Where a registry can be reached, the official images do as
-# well: ETL_TEST_KAFKA_IMAGE=apache/kafka:4.3.1, ETL_TEST_POSTGRES_IMAGE=postgres:17.
+# well: ETL_TEST_KAFKA_IMAGE=apache/kafka:4.3.1, ETL_TEST_POSTGRES_IMAGE=postgres:17,
+# ETL_TEST_REDIS_IMAGE=redis:7.
 #
 # An image carries a digest of what it was made of; it is built anew only when
 # that changes, or with FORCE=1.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-[ $# -gt 0 ] || set -- kafka postgres
+[ $# -gt 0 ] || set -- kafka postgres redis
 find_engine || die "no Docker engine answers (scripts/dockerd.sh start)"
 stage=$(mktemp -d "${TMPDIR:-/tmp}/etl-image.XXXXXX")
 trap 'rm -rf -- "$stage"' EXIT
@@ -142,9 +143,29 @@ STOPSIGNAL SIGINT
 D
 }
 
+redis() {
+  local root=$stage/redis bin image=etl-test/redis:local inputs
+  bin=$(command -v redis-server) || die "no redis-server on the PATH (scripts/setup-test-services.sh)"
+  bin=$(readlink -f "$bin") # Debian's is a link to a program that checks, too
+  inputs=$(digest "${BASH_SOURCE[0]}" "$bin")
+  if up_to_date "$image" "$inputs"; then
+    echo "$image: up to date"
+    return
+  fi
+  new_root "$root"
+  cp -L "$bin" "$root/usr/bin/redis-server"
+  mkdir -m 1777 "$root/data"
+  add_libraries "$root"
+  build "$image" "$inputs" "$root" <<'D'
+ENV PATH=/usr/bin LANG=C.UTF-8
+WORKDIR /data
+CMD ["redis-server"]
+D
+}
+
 for what; do
   case $what in
-  kafka | postgres) "$what" ;;
+  kafka | postgres | redis) "$what" ;;
   *) die "unknown image $what" ;;
   esac
 done

@@ -16,6 +16,8 @@ func TestKindFollowsFromWhatIsLinked(t *testing.T) {
 		{"etl/sink/kafkatxn", "real", []string{"github.com/twmb/franz-go/pkg/kfake", "etl/internal/kafkatest [etl/sink/kafkatxn.test]"}},
 		{"etl/internal/simtest", "simulation", []string{"github.com/twmb/franz-go/pkg/kfake"}},
 		{"etl/internal/kafkatest", "services", []string{"fmt"}},
+		{"etl/internal/redistest", "services", []string{"fmt"}},
+		{"etl/sink/idempotent/redis", "real", []string{"etl/internal/redistest [etl/sink/idempotent/redis.test]"}},
 		{"etl/integration/torture", "torture", []string{"etl/internal/kafkatest"}},
 		{"etl/integration", "promises", []string{"etl/internal/kafkatest"}},
 	} {
