@@ -67,6 +67,20 @@ func (d disk) Rename(oldName, newName string) error {
 	return d.do(func() error { return d.FS.Rename(oldName, newName) })
 }
 
+// RenameNew renames without replacing newName: in one step where the file system has
+// one, so that a process can die between the two only where it has not.
+func (d disk) RenameNew(oldName, newName string) error {
+	if f, ok := d.FS.(interface {
+		RenameNew(oldName, newName string) error
+	}); ok {
+		return d.do(func() error { return f.RenameNew(oldName, newName) })
+	}
+	if err := d.Link(oldName, newName); err != nil {
+		return err
+	}
+	return d.Remove(oldName)
+}
+
 // Remove implements stream.FS.
 func (d disk) Remove(name string) error { return d.do(func() error { return d.FS.Remove(name) }) }
 

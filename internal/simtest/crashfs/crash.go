@@ -14,7 +14,8 @@ const sector = 512
 func (f *FS) Crash(rnd *rand.Rand) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := crash{rnd: rnd, seen: map[*node]*node{}}
+	c := crash{rnd: rnd, seen: map[*node]*node{}, moved: map[place]bool{}}
+	c.draw(f.moves)
 	g := New()
 	g.root = c.dir(f.root)
 	return g
@@ -23,6 +24,8 @@ func (f *FS) Crash(rnd *rand.Rand) *FS {
 type crash struct {
 	rnd  *rand.Rand
 	seen map[*node]*node // a file may have several names
+	// moved are the names that RenameNew has changed, and whether that survives.
+	moved map[place]bool
 }
 
 func (c *crash) keep() bool { return c.rnd != nil && c.rnd.IntN(2) == 0 }
@@ -44,7 +47,7 @@ func (c *crash) dir(n *node) *node {
 	c.seen[n] = m
 	for _, name := range union(n.names, n.durable) {
 		left := n.durable[name]
-		if now := n.names[name]; now != left && c.keep() {
+		if now := n.names[name]; now != left && c.kept(n, name) {
 			left = now
 		}
 		if left != nil {

@@ -3,6 +3,7 @@ package crashfs_test
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -143,5 +144,36 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestRenameNewIsOneChange(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(64) {
+		f := crashfs.New()
+		must(t, f.MkdirAll("/a", 0o700))
+		must(t, f.MkdirAll("/b", 0o700))
+		must(t, f.SyncDir("/"))
+		write(t, f, "/a/one", "1", true)
+		must(t, f.SyncDir("/a"))
+		must(t, f.RenameNew("/a/one", "/b/two"))
+		write(t, f, "/a/one", "another", true)
+		if err := f.RenameNew("/a/one", "/b/two"); !errors.Is(err, fs.ErrExist) {
+			t.Fatalf("a name that is taken: %v", err)
+		}
+		must(t, f.Remove("/a/one"))
+		g := f.Crash(rand.New(rand.NewPCG(1, seed)))
+		got := read(t, g, "/a/one") + read(t, g, "/b/two")
+		if got != "1-" && got != "-1" {
+			t.Fatalf("seed %d: after the crash there are %q", seed, got)
+		}
+		seen[got] = true
+		must(t, f.SyncDir("/a")) // the directory it came from is enough
+		if got := read(t, f.Crash(nil), "/b/two"); got != "1" {
+			t.Fatalf("after the sync there is %q", got)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("64 crashes ended all alike: %v", seen)
 	}
 }

@@ -19,6 +19,7 @@ type FS struct {
 	onOp  func(Op) error
 	ops   int
 	locks map[string][]byte
+	moves []move // by RenameNew, not durable yet
 }
 
 var _ stream.FS = (*FS)(nil)
@@ -26,7 +27,7 @@ var _ stream.FS = (*FS)(nil)
 // Op is one operation on an FS.
 type Op struct {
 	N    int    // counts the operations of the FS, from 1
-	Kind string // mkdir create open append write sync link rename remove list stat syncdir lock
+	Kind string // mkdir create open append write sync link rename renamenew remove list stat syncdir lock
 	Name string
 	To   string // link, rename: the new name
 	Size int    // write: bytes
@@ -257,6 +258,7 @@ func (f *FS) SyncDir(dir string) error {
 	for name, c := range n.names {
 		n.durable[name] = c
 	}
+	f.settle(n)
 	return nil
 }
 
