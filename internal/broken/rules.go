@@ -25,6 +25,11 @@ const (
 	GidOfNewAttempt         Rule = "gid-of-new-attempt"           // declared loss, prepared transactions left
 	MissingIsCommitted      Rule = "missing-is-committed"         // missing
 	StagedRowsDropped       Rule = "staged-rows-dropped"          // declared loss of what was staged
+	PartNotSynced           Rule = "part-not-synced"              // missing, after a loss of power
+	IntentOmitted           Rule = "intent-omitted"               // declared loss of what is there
+	PartReplaces            Rule = "part-replaces"                // altered: a stranger's file is gone
+	FenceIgnoresIntent      Rule = "fence-ignores-intent"         // missing
+	VersionGuardOmitted     Rule = "version-guard-omitted"        // a reader sees an older value
 )
 
 // NoCooling breaks nothing: it takes a margin away. A subtask of a Kafka sink gets
