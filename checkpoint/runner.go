@@ -19,6 +19,10 @@ type Tasks interface {
 	Aborted(id stream.CheckpointID)
 	// Completed says that a checkpoint is published.
 	Completed(id stream.CheckpointID)
+	// Culprit says which subtask of a component keeps the missing tasks, in the order
+	// of the graph, from acknowledging, and what it is doing; false when nobody can be
+	// seen at work.
+	Culprit(missing []stream.TaskID) (who stream.TaskID, doing string, ok bool)
 }
 
 // Ledger is what the runner needs of sink.Ledger, which stands on a higher floor.
@@ -264,11 +268,26 @@ func (r *Runner) stage(a Ack) {
 }
 
 func (r *Runner) abort(e Abort) {
+	if e.Reason == TimedOut {
+		if who, doing, ok := r.o.Control.Culprit(r.missing(e.ID)); ok {
+			e.Task, e.Err = who, fmt.Errorf("%w: %s is %s", e.Err, who, doing)
+		}
+	}
 	r.aborted[e.ID] = true
 	delete(r.acks, e.ID)
 	r.tell(stream.CheckpointEvent{ID: e.ID, Kind: e.Kind, Phase: "aborted", Duration: r.now().Sub(e.TriggeredAt), Reason: string(e.Reason),
 		Err: fmt.Errorf("%s: %w (%d of %d tolerable)", e.Task, e.Err, e.Failures, e.Tolerable)})
 	r.o.Control.Aborted(e.ID)
+}
+
+// missing are the tasks that have not acknowledged.
+func (r *Runner) missing(id stream.CheckpointID) (out []stream.TaskID) {
+	for _, t := range r.o.Tasks {
+		if _, ok := r.acks[id][t]; !ok {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // publish is step B8: it builds the metadata and has it appended.

@@ -172,7 +172,9 @@ func (t *task) seal(ctx context.Context, b stream.Barrier, w *slowPart) error {
 		if l.writer == nil {
 			continue
 		}
+		before := t.where.enter(l)
 		p, err := l.writer.PrepareCommit(ctx, b.ID, l.out)
+		t.where.leave(before)
 		if err != nil {
 			return err
 		}

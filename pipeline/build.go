@@ -86,7 +86,7 @@ func (a *attempt) buildTask(ctx context.Context, spec *taskSpec, subtask int, in
 	for _, e := range a.layout.edges {
 		if e.from == spec {
 			l := byUID[e.node.UID]
-			l.children = append(l.children, child{tag: e.input.Tag, ex: a.buildExchange(e, subtask, inboxes[e.to], l.c)})
+			l.children = append(l.children, child{tag: e.input.Tag, ex: a.buildExchange(e, subtask, inboxes[e.to], l)})
 			t.sends = true
 		}
 	}
@@ -110,7 +110,7 @@ func keyers(inputs []Input) []Keyer {
 // buildLink makes and opens one component of a task.
 func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) (*link, error) {
 	c := &stream.Counters{}
-	l := &link{node: n, env: a.env(n, subtask, c), c: c}
+	l := &link{node: n, env: a.env(n, subtask, c), c: c, where: &t.where}
 	l.out = &output{node: n, c: c, onSkip: func(r *stream.Record, err error) {
 		l.env.Log.Warn("record skipped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
 	}}
@@ -164,8 +164,8 @@ func (a *attempt) writerState(t stream.TaskID) []state.Handle {
 }
 
 // buildExchange makes the sending side of an edge for one subtask.
-func (a *attempt) buildExchange(e *edgeSpec, subtask int, to []*inbox, c *stream.Counters) *exchange {
-	x := &exchange{spec: e, next: subtask, clock: a.o.World.Clock, c: c, whole: a.graph.lettersBehind(e.user)}
+func (a *attempt) buildExchange(e *edgeSpec, subtask int, to []*inbox, l *link) *exchange {
+	x := &exchange{spec: e, next: subtask, clock: a.o.World.Clock, c: l.c, where: l.where, whole: a.graph.lettersBehind(e.user)}
 	first := 0 // the first input the edge has at its target
 	for _, other := range e.to.inputs {
 		if other == e {
@@ -174,11 +174,11 @@ func (a *attempt) buildExchange(e *edgeSpec, subtask int, to []*inbox, c *stream
 		first += other.senders()
 	}
 	if e.forward() {
-		x.targets = []*target{{in: to[subtask], input: first}}
+		x.targets = []*target{{id: e.to.id(subtask), in: to[subtask], input: first}}
 		return x
 	}
-	for _, in := range to {
-		x.targets = append(x.targets, &target{in: in, input: first + subtask})
+	for i, in := range to {
+		x.targets = append(x.targets, &target{id: e.to.id(i), in: in, input: first + subtask})
 	}
 	if e.input.Key == nil {
 		return x

@@ -19,6 +19,7 @@ type link struct {
 	store    state.Store        // operators with keyed state
 	keyers   []Keyer            // of the inputs, by port; nil for one without a key
 	inline   bool               // the rekey is inside the task: it has one subtask
+	where    *whereabouts       // of the task
 	out      *output
 	children []child
 	c        *stream.Counters
@@ -35,6 +36,7 @@ type child struct {
 // takes over one reference to b.
 func (l *link) push(ctx context.Context, b *stream.Batch) error {
 	l.c.RecordsIn.Add(int64(len(b.Records)))
+	defer l.where.leave(l.where.enter(l))
 	if l.writer != nil {
 		l.env.Listener.Did("R7", l.env.Task(), stream.NoCheckpoint)
 		if err := l.writer.Write(ctx, b, l.out); err != nil {

@@ -26,10 +26,12 @@ type exchange struct {
 	pending bool
 	clock   stream.Clock
 	c       *stream.Counters
+	where   *whereabouts
 }
 
 // target is one subtask at the other end.
 type target struct {
+	id    stream.TaskID
 	in    *inbox
 	input int
 	batch *stream.Batch
@@ -105,7 +107,9 @@ func (x *exchange) send(ctx context.Context, t *target, el stream.Element) error
 		return nil
 	}
 	begin := x.clock.Now()
+	x.where.waits.Store(&t.id)
 	err := t.in.send(ctx, t.input, el)
+	x.where.waits.Store(nil)
 	x.c.BlockedNanos.Add(int64(x.clock.Now().Sub(begin)))
 	return err
 }

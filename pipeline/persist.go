@@ -117,7 +117,9 @@ func (p *persister) persist(ctx context.Context, w *slowPart) {
 	for i, pr := range w.writers {
 		fault.Point("task.finish.before")
 		finish := p.t.env.Clock.Now()
+		p.t.where.prepares.Store(&pr.lane)
 		got, err := pr.pending.Finish(ctx, p.up)
+		p.t.where.prepares.Store(nil)
 		p.part("pre_commit", pr.lane, w.id, finish)
 		if err != nil {
 			w.stop(i + 1)

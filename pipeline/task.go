@@ -20,6 +20,7 @@ type task struct {
 	ctl     *control
 	runner  *checkpoint.Runner
 	persist *persister
+	where   whereabouts
 
 	// A source task has a reader, any other an inbox.
 	reader  source.Reader
