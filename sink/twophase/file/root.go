@@ -122,5 +122,8 @@ func linkAndRemove(f stream.FS, from, to string) error {
 	if err := f.Link(from, to); err != nil {
 		return err
 	}
+	if err := f.SyncDir(filepath.Dir(to)); err != nil { // a loss of power must not keep the removal alone
+		return err
+	}
 	return f.Remove(from)
 }
