@@ -60,9 +60,9 @@ var rooms = []room{
 	{"sink/wal/postgres", contracts + "expr/... sink sink/wal sink/sqltxn internal/pgconn", "pgx"},
 	{"sink/wal/kafka", contracts + "sink sink/wal sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/wal/http", contracts + "sink sink/wal", ""},
-	{"sink/idempotent/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
-	{"sink/idempotent/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},
-	{"sink/idempotent/redis", contracts + "expr/... sink", ""},
+	{"sink/idempotent", contracts + "sink", ""},
+	{"sink/idempotent/postgres", contracts + "expr/... sink sink/idempotent sink/sqltxn internal/pgconn", "pgx"},
+	{"sink/idempotent/redis", contracts + "expr/... sink sink/idempotent", "redis"},
 
 	{"internal/telemetry", engine + "pipeline", "otel cli"},
 	{"internal/control", ground + "stream pipeline", ""},
@@ -81,16 +81,17 @@ var rooms = []room{
 	{"internal/testservice", "", "containers testlib"},
 	{"internal/kafkatest", "internal/testservice", "kafka containers testlib"},
 	{"internal/pgtest", "internal/testservice", "pgx containers testlib"},
+	{"internal/redistest", "internal/testservice", "redis containers testlib"},
 	{"internal/simtest/...", "*", "kafka pebble testlib"},
 	{"internal/testrun", "", "std"},
 	{"internal/lint", "", "std testlib"},
 	{"internal/deps", "", "kafka pgx pebble otel containers exprlang cli yaml testlib"}, // pins go.mod while rooms are being built
-	{"integration/...", "* test", "kafka pgx pebble containers testlib"},
+	{"integration/...", "* test", "kafka pgx redis pebble containers testlib"},
 	{"bench/...", "* test", "kafka pgx pebble testlib"},
 }
 
 // support is what "*" leaves out and "test" lets in.
-const support = "internal/testservice internal/kafkatest internal/pgtest internal/simtest/... state/statetest sink/sinktest checkpoint/storagetest integration/..."
+const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest checkpoint/storagetest integration/..."
 
 // programs are imported by nobody.
 const programs = "cmd/... bench/... examples/... internal/testrun internal/lint internal/deps"
@@ -104,6 +105,7 @@ var guarded = []struct{ name, prefixes string }{
 	{"containers", "github.com/testcontainers/ github.com/moby/ github.com/Shopify/toxiproxy"},
 	{"exprlang", "github.com/expr-lang/"},
 	{"cli", "github.com/spf13/ github.com/lmittmann/"},
+	{"redis", "github.com/redis/"},
 	{"yaml", "github.com/goccy/go-yaml"},
 	{"testlib", "testing pgregory.net/rapid github.com/cockroachdb/datadriven go.uber.org/goleak github.com/rogpeppe/"},
 }
@@ -202,8 +204,8 @@ func (r room) refusesInside(path string, f source) string {
 
 // refusesInTest: tests may look around, but a room that is free of Kafka stays so in its tests, and quick.
 func (r room) refusesInTest(path string, f source) string {
-	kafka, pg := path == "internal/kafkatest", path == "internal/pgtest"
-	if kafka && !has(r.uses, "kafka") || pg && !has(r.uses, "pgx") {
+	kafka, pg, rd := path == "internal/kafkatest", path == "internal/pgtest", path == "internal/redistest"
+	if kafka && !has(r.uses, "kafka") || pg && !has(r.uses, "pgx") || rd && !has(r.uses, "redis") {
 		return f.dir + " may not start servers in its tests: they belong to integration"
 	}
 	if oneOf(programs, path) && !oneOf(programs, f.dir) {

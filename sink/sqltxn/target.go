@@ -30,7 +30,14 @@ type Target struct {
 	Columns []*Column
 	// Key is the number of columns of the key.
 	Key int
+	// Guard, when it is not nil, keeps an upsert from replacing a row by an older one.
+	Guard *Guard
 }
+
+// Guard names two of a target's columns that order the rows of a key. A row is older than
+// another one when their scopes are equal and its version is less; rows of different
+// scopes, or without a scope, have no order, and the one that comes last stays.
+type Guard struct{ Version, Scope string }
 
 // KeyFirst returns the columns in the order in which rows hold them: those of the key
 // first, in its order, then the others in theirs.
@@ -162,7 +169,16 @@ func (g *Target) conflict() string {
 	for _, c := range g.Columns[g.Key:] {
 		sets = append(sets, pgconn.Ident(c.Name)+" = EXCLUDED."+pgconn.Ident(c.Name))
 	}
-	return s + "UPDATE SET " + strings.Join(sets, ", ")
+	return s + "UPDATE SET " + strings.Join(sets, ", ") + g.Guard.condition()
+}
+
+// condition is the end of a guarded upsert: t is the row that is there.
+func (g *Guard) condition() string {
+	if g == nil {
+		return ""
+	}
+	v, s := pgconn.Ident(g.Version), pgconn.Ident(g.Scope)
+	return fmt.Sprintf(" WHERE t.%[2]s IS DISTINCT FROM EXCLUDED.%[2]s OR (t.%[1]s <= EXCLUDED.%[1]s) IS NOT FALSE", v, s)
 }
 
 // same is the condition that the keys of two rows are one.

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"etl/expr"
+	"etl/internal/pgconn"
+	"etl/internal/pgtest"
+	"etl/sink"
+	"etl/sink/idempotent"
+	"etl/sink/sinktest"
+	"etl/sink/sqltxn"
+	"etl/stream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Runner(m)) }
+
+// lab is a database with a table of keys and numbers, and the sink in front of it.
+type lab struct {
+	testing.TB
+	cfg  Config
+	pool *pgxpool.Pool // the test's own
+}
+
+// newLab makes a database on a server. shape changes the sink's configuration.
+func newLab(t testing.TB, d *pgtest.Database, shape func(*Config)) *lab {
+	t.Helper()
+	u, err := url.Parse(d.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pgxpool.New(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	password, _ := u.User.Password()
+	u.User = url.User(u.User.Username())
+	l := &lab{TB: t, pool: p, cfg: Config{Conn: pgconn.Config{DSN: u.String(), Password: pgconn.Secret(password)}, Table: "out", Key: []string{"k"},
+		Columns: []string{"k", "n"}, Encoder: encoder, OnError: idempotent.DeadLetter}}
+	if shape != nil {
+		shape(&l.cfg)
+	}
+	l.exec("CREATE TABLE out (k text PRIMARY KEY, n int8 CHECK (n >= 0))")
+	if ddl := l.cfg.DDL(); ddl != "" {
+		l.exec(ddl)
+	}
+	return l
+}
+
+func (l *lab) exec(sql string, args ...any) {
+	l.Helper()
+	if _, err := l.pool.Exec(context.Background(), sql, args...); err != nil {
+		l.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// encoder writes the key as text and the value, decimal digits, as a number. A record
+// without a value is a delete.
+func encoder() sqltxn.Encoder {
+	return func(r *stream.Record, row *sqltxn.Row) error {
+		if r.Key == nil {
+			row.Value(expr.NullValue())
+		} else {
+			row.Value(expr.TextValue(r.Key))
+		}
+		if r.Value == nil {
+			row.Delete()
+			return nil
+		}
+		n, err := strconv.ParseInt(string(r.Value), 10, 64)
+		if err != nil {
+			return errors.New("not a number")
+		}
+		row.Value(expr.IntValue(n))
+		return nil
+	}
+}
+
+// read returns the rows that readers see.
+func (l *lab) read(ctx context.Context) ([]sinktest.Row, error) {
+	rows, err := l.pool.Query(ctx, "SELECT k, n FROM out ORDER BY n")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (out sinktest.Row, err error) { return out, r.Scan(&out.Key, &out.N) })
+}
+
+// harness is the lab as the suite of all sinks takes it.
+func (l *lab) harness() *sinktest.Harness {
+	return &sinktest.Harness{
+		Connect: func(p sinktest.Process) sink.Connector {
+			cfg := l.cfg
+			cfg.Policy, cfg.Conn.Dial = p.Policy, p.World.Dial
+			return New(cfg)
+		},
+		Read: l.read,
+		Record: func(b *stream.Batch, r sinktest.Row) stream.Record {
+			return stream.Record{Key: b.Copy([]byte(r.Key)), Value: b.Copy(strconv.AppendInt(nil, int64(r.N), 10)), Version: uint64(r.N) + 1}
+		},
+		BadAtWrite: func(b *stream.Batch, r *stream.Record) { r.Value = b.Copy([]byte("x" + string(r.Value))) },
+		BadInFinish: func(b *stream.Batch, r *stream.Record) {
+			r.Value = b.Copy(append([]byte("-"), bytes.TrimPrefix(r.Value, []byte("-"))...))
+		},
+	}
+}
+
+// guards are the ways the sink can be used.
+var guards = map[string]func(*Config){
+	"counter":  nil,
+	"position": func(c *Config) { c.Guard = idempotent.Position },
+	"none":     func(c *Config) { c.Guard, c.Mode = idempotent.NoGuard, sqltxn.UpsertDelete },
+}
