@@ -199,7 +199,9 @@ type InDoubt struct {
 	Checkpoint stream.CheckpointID // NoCheckpoint when the outside does not tell
 	State      string
 	Age        time.Duration
-	Detail     string
+	// Left is the time until the outside gives it up by itself; 0: never, or not known.
+	Left   time.Duration
+	Detail string
 }
 
 // Features say what a sink can do; the planner and the conformance suite read
@@ -214,6 +216,12 @@ type Features struct {
 	OneInFlight bool
 	// Ordered: readers see the rows of a key in the order they were written.
 	Ordered bool
+	// Repeats: what became of a commit whose answer was lost cannot be asked, so that it
+	// is made again.
+	Repeats bool
+	// Deferred: what is prepared never expires and holds nothing outside, so that a
+	// restart leaves it to the lanes and reads on (V5).
+	Deferred bool
 	// Upsert, AppendOnly, NeedsKey describe the rows it takes.
 	Upsert, AppendOnly, NeedsKey bool
 	// Timeout is how long a prepared transaction lives; 0 for ever.

@@ -132,14 +132,18 @@ func (c *Client) enumerate(owners []stream.Attempt, lanes Lanes) (ids []string) 
 
 // list returns the transactional ids of this sink, of all lineages and attempts. The
 // pattern needs Kafka 4.1 and is ignored before; the caller parses what comes.
-func (c *Client) list(ctx context.Context, states []string) (out map[string]kadm.ListedTransaction, err error) {
+func (c *Client) list(ctx context.Context, states []string) (map[string]kadm.ListedTransaction, error) {
+	return c.listIDs(ctx, c.o.Names.own(), states)
+}
+
+func (c *Client) listIDs(ctx context.Context, prefix string, states []string) (out map[string]kadm.ListedTransaction, err error) {
 	adm, err := c.admin()
 	if err != nil {
 		return nil, err
 	}
-	needs := []kafkaconn.Access{{Kind: kafkaconn.TransactionalID, Name: c.o.Names.own() + "*", Operation: "DESCRIBE"}}
+	needs := []kafkaconn.Access{{Kind: kafkaconn.TransactionalID, Name: prefix + "*", Operation: "DESCRIBE"}}
 	err = c.ask(ctx, "list transactions", needs, func(ctx context.Context) error {
-		ts, err := adm.ListTransactionsByTxPattern(ctx, nil, states, c.o.Names.Pattern())
+		ts, err := adm.ListTransactionsByTxPattern(ctx, nil, states, pattern(prefix))
 		out = ts
 		return err
 	})

@@ -80,7 +80,9 @@ func (n Names) ours(s string) (ID, bool) {
 
 // Pattern is a regular expression that matches all transactional ids of the sink and,
 // because brokers differ in dialect, perhaps others: ParseTxID has the last word.
-func (n Names) Pattern() string { return "^" + regexp.QuoteMeta(n.own()) + ".*$" }
+func (n Names) Pattern() string { return pattern(n.own()) }
+
+func pattern(prefix string) string { return "^" + regexp.QuoteMeta(prefix) + ".*$" }
 
 // groups is the part that all marker groups of the sink begin with.
 func (n Names) groups() string {

@@ -82,12 +82,14 @@ func (b Book) rights(g *Target, staged bool) []right {
 
 // Grants are the statements that give a role the least rights it needs for a sink,
 // strategy staged included.
-func (b Book) Grants(g *Target, role string) (out []Statement) {
+func (b Book) Grants(g *Target, role string) []Statement { return b.grants(g, role, b.rights(g, true)) }
+
+func (b Book) grants(g *Target, role string, rights []right) (out []Statement) {
 	to := " TO " + pgconn.Ident(role)
 	for _, schema := range []string{b.Schema, g.Table.Schema} {
 		out = append(out, Statement{SQL: "GRANT USAGE ON SCHEMA " + pgconn.Ident(schema) + to, Why: "what the job's role needs, and no more"})
 	}
-	for _, r := range b.rights(g, true) {
+	for _, r := range rights {
 		out = append(out, Statement{SQL: "GRANT " + strings.Join(r.words, ", ") + " ON " + r.table + to})
 	}
 	return out
@@ -96,8 +98,12 @@ func (b Book) Grants(g *Target, role string) (out []Statement) {
 // CheckRights asks for every right before the first row needs it. A table of the books
 // that is not there is an error that says so.
 func (b Book) CheckRights(ctx context.Context, c *pgconn.Conn, g *Target, staged bool) error {
+	return b.checkRights(ctx, c, b.rights(g, staged))
+}
+
+func (b Book) checkRights(ctx context.Context, c *pgconn.Conn, rights []right) error {
 	var lacking []string
-	for _, r := range b.rights(g, staged) {
+	for _, r := range rights {
 		for _, word := range r.words {
 			var ok bool
 			if err := c.QueryRow(ctx, "SELECT has_table_privilege($1::text, $2::text)", []any{r.table, word}, &ok); err != nil {

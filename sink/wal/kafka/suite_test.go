@@ -1,0 +1,147 @@
+package kafka
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+	"go.uber.org/goleak"
+
+	"etl/internal/kafkaconn"
+	"etl/internal/kafkatest"
+	"etl/sink"
+	"etl/sink/kafkatxn"
+	"etl/sink/sinktest"
+	"etl/stream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(m)) }
+
+// The conformance suite in virtual time, on kfake in both transaction versions.
+func TestConformance(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts         []kfake.Opt
+		places, runs int
+	}{
+		"tv2": {places: 8, runs: 8},
+		"tv1": {places: 4, runs: 4, opts: []kfake.Opt{kfake.MaxVersions(kversion.V3_9_0())}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sinktest.Run(t, sinktest.Suite{Virtual: true, Places: c.places, Runs: c.runs, Steps: 40,
+				New: func(t testing.TB) *sinktest.Harness { return fakeOutside(t, c.opts) }})
+		})
+	}
+}
+
+// The same on real brokers; there fewer places and histories.
+func TestConformanceOnKafka(t *testing.T) {
+	b := kafkatest.Shared(t)
+	sinktest.Run(t, sinktest.Suite{Patience: time.Minute, Places: 2, Runs: 3, Steps: 25, New: func(t testing.TB) *sinktest.Harness {
+		return outside(t, kafkaconn.Config{SeedBrokers: b.Seeds()}, b.Topic(t, 3))
+	}})
+}
+
+// A broker that is killed with kill -9 keeps what is delivered.
+func TestConformanceOfKilledBroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: starts a broker three times")
+	}
+	b := kafkatest.Start(t, kafkatest.Config{})
+	sinktest.Run(t, sinktest.Suite{Patience: 2 * time.Minute, Only: "the outside dies", New: func(t testing.TB) *sinktest.Harness {
+		h := outside(t, kafkaconn.Config{SeedBrokers: b.Seeds()}, b.Topic(t, 3))
+		h.Kill, h.Restart = b.Server.Kill, b.Server.Restart
+		return h
+	}})
+}
+
+// fakeOutside is a kfake cluster on a network in memory.
+func fakeOutside(t testing.TB, opts []kfake.Opt) *sinktest.Harness {
+	net := new(kfake.VirtualNetwork)
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "out"), kfake.ListenFn(net.Listen)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	h := outside(t, kafkaconn.Config{SeedBrokers: c.ListenAddrs(), Dial: net.DialContext}, "out")
+	h.World.Dial = net.DialContext
+	return h
+}
+
+// outside is a topic, and the sink in front of it.
+func outside(t testing.TB, conn kafkaconn.Config, topic string) *sinktest.Harness {
+	reach := conn // the test's own way to the brokers
+	conn.Dial = nil
+	dir := t.TempDir()
+	return &sinktest.Harness{
+		Job: topic,
+		Connect: func(p sinktest.Process) sink.Connector {
+			return New(Config{Conn: conn, Topics: []string{topic}, Parallelism: p.Parallelism, SpillDir: dir})
+		},
+		Read:    func(ctx context.Context) ([]sinktest.Row, error) { return visibleRows(ctx, reach, topic) },
+		InDoubt: func(ctx context.Context) ([]string, error) { return ongoing(ctx, reach, topic) },
+		BadAtWrite: func(b *stream.Batch, r *stream.Record) {
+			r.Value = b.Alloc(2 << 20) // above max.message.bytes
+		},
+	}
+}
+
+// visibleRows are those up to the last stable offset of each partition.
+func visibleRows(ctx context.Context, conn kafkaconn.Config, topic string) (rows []sinktest.Row, err error) {
+	cl, err := conn.NewClient(kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(10*time.Millisecond), kgo.KeepControlRecords(),
+		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	left := map[int32]int64{}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			left[o.Partition] = o.Offset
+		}
+	})
+	for len(left) > 0 {
+		fs := cl.PollFetches(ctx)
+		if err := fs.Err0(); err != nil {
+			return nil, err
+		}
+		fs.EachRecord(func(r *kgo.Record) {
+			if end, ok := left[r.Partition]; !ok || r.Offset >= end {
+				return
+			}
+			if r.Offset == left[r.Partition]-1 {
+				delete(left, r.Partition)
+			}
+			if !r.Attrs.IsControl() {
+				n, _ := strconv.Atoi(string(r.Value))
+				rows = append(rows, sinktest.Row{Key: string(r.Key), N: n, Partition: int(r.Partition)})
+			}
+		})
+	}
+	return rows, nil
+}
+
+// ongoing lists the open transactions whose id has the job's name.
+func ongoing(ctx context.Context, conn kafkaconn.Config, job string) (ids []string, err error) {
+	cl, err := conn.NewClient()
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	listed, err := kadm.NewClient(cl).ListTransactions(ctx, nil, []string{"Ongoing"})
+	names := kafkatxn.Names{Job: job, Sink: "out"}
+	for id, l := range listed {
+		if _, _, ok := names.ParseShortID(id); ok && l.State == "Ongoing" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
