@@ -8,6 +8,7 @@ import (
 	"etl/checkpoint/filestore"
 	"etl/checkpoint/memstore"
 	"etl/config"
+	"etl/config/file"
 	"etl/config/kafka"
 	"etl/config/postgres"
 	"etl/pipeline"
@@ -22,6 +23,7 @@ func registry(o kafka.Options) *config.Registry {
 	r := config.NewRegistry()
 	kafka.Register(r, o)
 	postgres.Register(r, postgres.Options{AcceptForeign: o.AcceptForeign})
+	file.Register(r, file.Options{AcceptForeign: o.AcceptForeign})
 	r.Storage("file", func(_ context.Context, w stream.World, job string, url config.StorageURL) (checkpoint.Storage, error) {
 		return filestore.Open(w, filepath.Join(url.Path, job))
 	})

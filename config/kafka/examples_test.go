@@ -16,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"etl/config"
+	"etl/config/file"
 	"etl/config/kafka"
 	"etl/config/postgres"
 	"etl/stream"
@@ -25,6 +26,7 @@ func loader() *config.Loader {
 	r := config.NewRegistry()
 	kafka.Register(r, kafka.Options{})
 	postgres.Register(r, postgres.Options{})
+	file.Register(r, file.Options{})
 	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
 		LookupEnv: func(name string) (string, bool) { return "secret", name == "KAFKA_PASSWORD" },
 		Device:    func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },

@@ -55,7 +55,7 @@ var rooms = []room{
 	{"source/kafka", contracts + "source internal/kafkaconn", "kafka"},
 	{"sink/twophase/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/twophase/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},
-	{"sink/twophase/file", contracts + "expr/... sink", ""},
+	{"sink/twophase/file", contracts + "expr/... sink", "parquet"},
 	{"sink/wal", contracts + "sink", ""},
 	{"sink/wal/postgres", contracts + "expr/... sink sink/wal sink/sqltxn internal/pgconn", "pgx"},
 	{"sink/wal/kafka", contracts + "sink sink/wal sink/kafkatxn internal/kafkaconn", "kafka"},
@@ -67,12 +67,14 @@ var rooms = []room{
 	{"internal/telemetry", engine + "pipeline", "otel cli"},
 	{"internal/control", ground + "stream pipeline", ""},
 
+	{"config/file", engine + "pipeline config sink/twophase/file", "parquet yaml"},
 	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/idempotent/postgres internal/pgconn", "pgx yaml"},
 	{"config/kafka", engine + "pipeline config source/kafka sink/twophase/kafka internal/kafkaconn", "kafka yaml"},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.
-	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx yaml"},
+	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx parquet yaml"},
 	{"doctor", "*", "kafka pgx"},
+	{"deadletter", "*", "kafka"},
 	{"demo", "*", "kafka"},
 	{"cmd/...", "*", "kafka pgx otel cli"},
 	{"examples/...", "*", "kafka"},
@@ -86,8 +88,8 @@ var rooms = []room{
 	{"internal/testrun", "", "std"},
 	{"internal/lint", "", "std testlib"},
 	{"internal/deps", "", "kafka pgx pebble otel containers exprlang cli yaml testlib"}, // pins go.mod while rooms are being built
-	{"integration/...", "* test", "kafka pgx redis pebble containers testlib"},
-	{"bench/...", "* test", "kafka pgx pebble testlib"},
+	{"integration/...", "* test", "kafka pgx redis pebble parquet containers testlib"},
+	{"bench/...", "* test", "kafka pgx pebble parquet testlib"},
 }
 
 // support is what "*" leaves out and "test" lets in.
@@ -103,6 +105,7 @@ var guarded = []struct{ name, prefixes string }{
 	{"pebble", "github.com/cockroachdb/pebble"},
 	{"otel", "go.opentelemetry.io/"},
 	{"containers", "github.com/testcontainers/ github.com/moby/ github.com/Shopify/toxiproxy"},
+	{"parquet", "github.com/parquet-go/"},
 	{"exprlang", "github.com/expr-lang/"},
 	{"cli", "github.com/spf13/ github.com/lmittmann/"},
 	{"redis", "github.com/redis/"},

@@ -186,7 +186,7 @@ func (c *Committer) foreign() error {
 		}
 		for _, d := range epochs {
 			if ok, err := exists(c.fs, path.Join(home, d.String(), intent)); err != nil || ok {
-				return stream.Errorf(stream.RestoreRefused, "sink.foreign_lineage", "restore", c.cfg.Path,
+				return stream.Errorf(stream.RestoreRefused, "file.foreign_lineage", "restore", c.cfg.Path,
 					"an earlier life of this job (lineage %s) has committed files here, checkpoint %s of subtask %d among them, and the storage has none of its checkpoints", name, d.checkpoint(), d.subtask).
 					WithFix("point storage at the old checkpoints; or, to begin anew beside the old files, --accept-foreign-lineage")
 			}

@@ -31,7 +31,8 @@ const (
 
 // Config describes a sink. The zero value of a field means its default.
 type Config struct {
-	// Path is the directory below which everything lies. It is made if there is none.
+	// Path is the directory below which everything lies. It is made if there is none, and
+	// must be the same for all attempts.
 	Path string
 	// Format is json, csv or parquet; default json.
 	Format Format

@@ -23,7 +23,8 @@ type Row struct {
 	place []byte
 	parts int
 	line  []byte
-	n     int // columns so far
+	asIs  bool // line is a record's value
+	n     int  // columns so far
 	err   error
 }
 
@@ -34,7 +35,7 @@ type cells interface {
 }
 
 func (r *Row) reset() {
-	r.place, r.parts, r.line, r.n, r.err = r.place[:0], 0, nil, 0, nil
+	r.place, r.parts, r.line, r.asIs, r.n, r.err = r.place[:0], 0, nil, false, 0, nil
 	if r.cells != nil {
 		r.cells.reset()
 	}
@@ -127,19 +128,20 @@ func (r *Row) compact() error {
 	return nil
 }
 
-// takeWhole gives the row the record's value as it is; null is the document null.
-func (r *Row) takeWhole(rec *stream.Record) {
-	if rec.Value == nil {
-		r.JSON([]byte("null"))
-		return
+// Whole gives the row the record's value as it is, which the sink checks if no source
+// has; null is the document null.
+func (r *Row) Whole(rec *stream.Record) {
+	r.asIs = rec.Value != nil
+	r.line = rec.Value
+	if !r.asIs {
+		r.line = []byte("null")
 	}
-	r.JSON(rec.Value)
 }
 
-// checkDocument refuses what would break a file for its readers.
-func checkDocument(r *stream.Record) error {
-	if r.Value == nil {
-		return nil
+// check refuses what would break a file for its readers.
+func (r *Row) check() error {
+	if !r.asIs || r.err != nil {
+		return r.err
 	}
-	return jsondoc.Check(r.Value)
+	return jsondoc.Check(r.line)
 }

@@ -126,18 +126,16 @@ func (w *Writer) Write(_ context.Context, b *stream.Batch, out sink.Output) erro
 // toRow makes the row of a record; checked says that its value is known to be JSON.
 func (w *Writer) toRow(r *stream.Record, checked bool) error {
 	w.row.reset()
-	if w.encode != nil {
-		if err := w.encode(r, &w.row); err != nil {
-			return err
-		}
-		return w.row.finish()
+	if w.encode == nil {
+		w.row.Whole(r)
+	} else if err := w.encode(r, &w.row); err != nil {
+		return err
 	}
 	if !checked {
-		if err := checkDocument(r); err != nil {
+		if err := w.row.check(); err != nil {
 			return err
 		}
 	}
-	w.row.takeWhole(r)
 	return w.row.finish()
 }
 
