@@ -90,7 +90,7 @@ func (a *Attempt) newest(ctx context.Context) (bool, error) {
 
 // claim prepares the attempt entry that follows h.
 func (a *Attempt) claim(h *History, holder Holder) (*Entry, error) {
-	a.history, a.next, a.number, a.lineage = h, h.Next(), h.last()+1, h.Lineage()
+	a.history, a.next, a.number, a.lineage = h, h.Next(), h.Last()+1, h.Lineage()
 	if a.lineage.IsZero() {
 		l, err := stream.NewLineage(a.world.Entropy)
 		if err != nil {

@@ -131,8 +131,8 @@ func (h *History) Owners(a stream.Attempt) (out []stream.Attempt) {
 	return slices.Compact(out)
 }
 
-// last returns the highest attempt number used.
-func (h *History) last() (a stream.Attempt) {
+// Last returns the highest attempt number used, 0 when there was none.
+func (h *History) Last() (a stream.Attempt) {
 	for _, e := range h.Entries {
 		a = max(a, e.Attempt)
 	}

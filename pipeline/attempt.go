@@ -30,7 +30,8 @@ type attempt struct {
 	o      Options
 	job    *Job
 
-	log         *checkpoint.Attempt
+	log         *checkpoint.Attempt // nil for who only looks
+	seen        *checkpoint.History // what who only looks has seen
 	objects     state.Objects
 	committers  map[stream.UID]sink.Committer
 	enumerators map[stream.UID]source.Enumerator
@@ -50,12 +51,32 @@ type attempt struct {
 	writers  map[stream.TaskID]sink.Writer // once open
 }
 
+func (j *Job) newAttempt() *attempt {
+	return &attempt{graph: j.graph, layout: j.layout, o: j.o, job: j, committers: map[stream.UID]sink.Committer{},
+		enumerators: map[stream.UID]source.Enumerator{}, errs: make(chan error, 1), resolved: make(chan struct{}, 1),
+		writers: map[stream.TaskID]sink.Writer{}, splits: map[stream.TaskID][]stream.Split{}}
+}
+
+// history is the log as the attempt knows it.
+func (a *attempt) history() *checkpoint.History {
+	if a.log == nil {
+		return a.seen
+	}
+	return a.log.History()
+}
+
+// number is the attempt's number; that of the next one for who only looks.
+func (a *attempt) number() stream.Attempt {
+	if a.log == nil {
+		return a.seen.Last() + 1
+	}
+	return a.log.Number()
+}
+
 // runAttempt opens an attempt, restores, runs until the job is finished or has to
 // end, and joins everything (I16). nil means finished.
 func (j *Job) runAttempt(ctx context.Context) (err error) {
-	a := &attempt{graph: j.graph, layout: j.layout, o: j.o, job: j, committers: map[stream.UID]sink.Committer{},
-		enumerators: map[stream.UID]source.Enumerator{}, errs: make(chan error, 1), resolved: make(chan struct{}, 1),
-		writers: map[stream.TaskID]sink.Writer{}, splits: map[stream.TaskID][]stream.Split{}}
+	a := j.newAttempt()
 	whole := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
@@ -152,9 +173,9 @@ func (a *attempt) openCommitters(ctx context.Context) error {
 		if c == nil {
 			continue
 		}
-		env := sink.CommitEnv{World: a.o.World, Job: a.graph.Name, Lineage: a.log.Lineage(), Attempt: a.log.Number(), UID: n.UID,
-			Listener: a.o.Listener, Objects: a.objects, Owners: a.log.History().Owners(a.log.Number()),
-			Fresh: a.log.History().Newest() == nil}
+		h, me := a.history(), a.number()
+		env := sink.CommitEnv{World: a.o.World, Job: a.graph.Name, Lineage: h.Lineage(), Attempt: me, UID: n.UID,
+			Listener: a.o.Listener, Objects: a.objects, Owners: h.Owners(me), Fresh: h.Newest() == nil}
 		if err := c.Open(ctx, env); err != nil {
 			return errors.Join(fmt.Errorf("open committer of %s: %w", n.UID, err), c.Close()) // Open may have got half way
 		}

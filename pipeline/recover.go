@@ -59,7 +59,7 @@ func (a *attempt) recover(ctx context.Context) error {
 // candidates is V3: the published checkpoints a restore may come from, oldest
 // first, the last one the one that is wanted, all of its objects there.
 func (a *attempt) candidates(ctx context.Context) ([]*checkpoint.Metadata, error) {
-	all := a.log.History().Published()
+	all := a.history().Published()
 	if from := a.o.Restore.From; from != stream.NoCheckpoint {
 		i := slices.IndexFunc(all, func(m *checkpoint.Metadata) bool { return m.ID == from })
 		if i < 0 {
@@ -77,7 +77,7 @@ func (a *attempt) candidates(ctx context.Context) ([]*checkpoint.Metadata, error
 // evidence is the read-only half of V4: every committable that is not confirmed
 // is probed, and the marker of every lane is read. Nothing is changed.
 func (a *attempt) evidence(ctx context.Context, candidates []*checkpoint.Metadata) (*sink.Evidence, error) {
-	h := a.log.History()
+	h := a.history()
 	ev := &sink.Evidence{Published: candidates, Confirmed: h.Confirmed(), Probed: map[string]sink.Probed{}, Markers: map[stream.TaskID]stream.CheckpointID{}}
 	for _, m := range h.Published() {
 		byUID := map[stream.UID][]checkpoint.Committable{}
@@ -130,7 +130,7 @@ func (a *attempt) readMarkers(ctx context.Context, ev *sink.Evidence) error {
 			if err != nil {
 				return fmt.Errorf("read marker of %s/%d: %w", uid, i, err)
 			}
-			if id > a.log.History().Accepted() {
+			if id > a.history().Accepted() {
 				ev.Markers[stream.TaskID{UID: uid, Subtask: i}] = id
 			}
 		}
@@ -145,7 +145,7 @@ func (a *attempt) decide(ctx context.Context, ev *sink.Evidence) error {
 		return a.decideFresh(ev)
 	}
 	wanted := ev.Published[len(ev.Published)-1]
-	ahead := ev.Ahead(wanted, a.log.History())
+	ahead := ev.Ahead(wanted, a.history())
 	if len(ahead) > 0 && !a.o.Restore.AcceptDuplicates {
 		return stream.Errorf(stream.RestoreRefused, "restore.sink_ahead", "restore", wanted.ID.String(),
 			"the sinks are ahead of the checkpoint: %v; restoring it would write these rows again", ahead).
@@ -177,7 +177,7 @@ func (a *attempt) decideFresh(ev *sink.Evidence) error {
 // hold a permit for one of them.
 func (a *attempt) abandon(ctx context.Context, d sink.Decision) error {
 	var newer []stream.CheckpointID
-	for _, m := range a.log.History().Published() {
+	for _, m := range a.history().Published() {
 		if m.ID > d.Restore.ID {
 			newer = append(newer, m.ID)
 		}
@@ -202,7 +202,7 @@ func (a *attempt) unmoved(ctx context.Context, id stream.CheckpointID) error {
 	if a.o.Restore.AcceptDuplicates {
 		return nil
 	}
-	ev := &sink.Evidence{Markers: map[stream.TaskID]stream.CheckpointID{}, Published: a.log.History().Published()}
+	ev := &sink.Evidence{Markers: map[stream.TaskID]stream.CheckpointID{}, Published: a.history().Published()}
 	if err := a.readMarkers(ctx, ev); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (a *attempt) settled(ctx context.Context, id stream.CheckpointID) error {
 func (a *attempt) fence(ctx context.Context) error { return a.fenceExcept(ctx, nil) }
 
 func (a *attempt) fenceExcept(ctx context.Context, keep []checkpoint.Committable) error {
-	owners := a.log.History().Owners(a.log.Number())
+	owners := a.history().Owners(a.number())
 	if len(owners) == 0 {
 		return nil
 	}

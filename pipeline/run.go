@@ -203,9 +203,16 @@ func (a *attempt) close() error {
 	for uid, e := range a.enumerators {
 		add(string(uid), e.Close())
 	}
-	errs = append(errs, a.endOwn())
+	errs = append(errs, a.endOwn(), a.closeCommitters())
+	return errors.Join(errs...)
+}
+
+func (a *attempt) closeCommitters() error {
+	var errs []error
 	for uid, c := range a.committers {
-		add(string(uid), c.Close())
+		if err := c.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", uid, err))
+		}
 	}
 	return errors.Join(errs...)
 }

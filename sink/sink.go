@@ -222,6 +222,9 @@ type Features struct {
 	// Deferred: what is prepared never expires and holds nothing outside, so that a
 	// restart leaves it to the lanes and reads on (V5).
 	Deferred bool
+	// Guarded: rows are visible before their checkpoint is complete, and a replay never
+	// shows an older one of a key in the place of a newer one.
+	Guarded bool
 	// Upsert, AppendOnly, NeedsKey describe the rows it takes.
 	Upsert, AppendOnly, NeedsKey bool
 	// Timeout is how long a prepared transaction lives; 0 for ever.

@@ -63,8 +63,8 @@ through crashes and restarts. A pipeline is one YAML file.`,
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print less")
 	f.BoolVar(&a.noColor, "no-color", os.Getenv("NO_COLOR") != "", "no colours, also by NO_COLOR")
 	f.StringVar(&a.dataDir, "data-dir", defaultDataDir(), "folder for state and checkpoints whose place the file does not give, also by ETL_DATA_DIR")
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.lintCommand(), a.planCommand(), a.verifyCommand(), a.stopCommand(), a.cancelCommand(),
-		a.checkpointCommand(), a.statusCommand(), a.checkpointsCommand(), a.sinkCommand(), a.schemaCommand(), a.versionCommand(), exitCodesHelp())
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.lintCommand(), a.planCommand(), a.verifyCommand(), a.dlqCommand(), a.stopCommand(), a.cancelCommand(),
+		a.checkpointCommand(), a.statusCommand(), a.checkpointsCommand(), a.txnCommand(), a.sinkCommand(), a.schemaCommand(), a.versionCommand(), exitCodesHelp())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return stream.Errorf(stream.BadConfig, "cli.flag", "", "", "%w", err).WithFix("see etl help")
 	})

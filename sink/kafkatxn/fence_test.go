@@ -295,7 +295,7 @@ func TestInspect(t *testing.T) {
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("%+v %v", ds, err)
 		}
-		if d := ds[0]; d.ID != open.TxID || d.Attempt != 4 || d.Subtask != 1 || d.State != stateOngoing || d.Age < 0 || d.Age > time.Minute {
+		if d := ds[0]; d.ID != open.ID() || d.Left <= 0 || d.Attempt != 4 || d.Subtask != 1 || d.State != stateOngoing || d.Age < 0 || d.Age > time.Minute {
 			t.Errorf("%+v", d)
 		}
 	})
