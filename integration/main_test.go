@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"etl/internal/kafkatest"
+	"etl/internal/pgtest"
 	"etl/internal/testservice"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(beside)
 	}
-	code := kafkatest.Runner(victims.Runner(stricts.Runner(m))).Run()
+	code := kafkatest.Runner(pgtest.Runner(victims.Runner(stricts.Runner(m)))).Run()
 	_ = os.RemoveAll(built.dir)
 	os.Exit(code)
 }

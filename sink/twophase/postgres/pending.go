@@ -102,6 +102,9 @@ func (p *pending) write(ctx context.Context, bad sqltxn.Bad) (_ sqltxn.Bad, err 
 		if serr != nil {
 			return nil, serr
 		}
+		if w.cfg.OnError == Fail && bad.Len() > 0 {
+			return bad, nil // the job ends over it: nothing is to be left behind
+		}
 	}
 	return nil, err
 }
