@@ -23,6 +23,17 @@ func (c *Component) RawLetters() bool {
 	return c.raw
 }
 
+// LettersOf returns the names of the components whose dead letters it takes.
+func (c *Component) LettersOf() (names []string) {
+	for _, from := range c.letters {
+		names = append(names, from.Name)
+	}
+	return names
+}
+
+// LettersAreRaw reports whether these come as records.
+func (c *Component) LettersAreRaw() bool { return c.raw }
+
 func (c *Component) takesLetters() bool { return len(c.letters) > 0 }
 
 // linkLetters finds the sinks of dead letters.

@@ -11,11 +11,17 @@ import (
 // OpenStorage opens the storage of the job's checkpoints. Nothing is created
 // before the first write.
 func (j *Job) OpenStorage(ctx context.Context, w stream.World) (checkpoint.Storage, error) {
+	return j.OpenStorageOf(ctx, w, j.Spec.Name)
+}
+
+// OpenStorageOf opens the storage of another job beside this one, such as a replay of
+// its dead letters.
+func (j *Job) OpenStorageOf(ctx context.Context, w stream.World, name string) (checkpoint.Storage, error) {
 	open := j.registry.storages[j.Storage.Scheme]
 	if open == nil {
 		return nil, stream.Errorf(stream.BadConfig, "checkpoint.storage", "open storage", j.Storage.String(), "this program has no storage for %s:", j.Storage.Scheme)
 	}
-	return open(ctx, w, j.Spec.Name, j.Storage)
+	return open(ctx, w, name, j.Storage)
 }
 
 // Options returns how the engine is to run the job, with its storage opened. The

@@ -109,6 +109,48 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("record %d (%s %s) is there %d times", i, by, code, k)
 		}
 	}
+	replayed(t, b, j, n)
+}
+
+// replayed replays the letters of the sink rejects to another topic. The replay is
+// killed after its checkpoint was published, and again while what it had prepared is
+// being committed: each original record is there once all the same.
+func replayed(t *testing.T, b *kafkatest.Broker, j *job, n int) {
+	t.Helper()
+	repair := b.Topic(t, 3)
+	for _, plan := range []string{"checkpoint.published:1:kill", "recover.committed:1:kill"} {
+		cmd := j.command("dlq replay", "--sink", "rejects", "--to", repair)
+		cmd.Env = append(cmd.Env, "ETL_FAULT="+plan)
+		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() >= 0 {
+			t.Fatalf("the replay was to be killed: %v\n%s", err, out)
+		}
+	}
+	j.must("dlq replay", "--sink", "rejects", "--to", repair)
+	j.must("dlq replay", "--sink", "rejects", "--to", repair) // nothing is left to do
+	times := make([]int, n)
+	for _, recs := range committed(t, b, repair) {
+		for _, rec := range recs {
+			i, err := strconv.Atoi(string(rec.Headers[0].Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			times[i]++
+			from, _, _ := mixed(i)
+			if string(rec.Key) != string(from.Key) || string(rec.Value) != string(from.Value) || len(rec.Headers) != len(from.Headers) || rec.Timestamp.UnixMilli() <= 0 {
+				t.Errorf("record %d came back as %q %q %v %v", i, rec.Key, rec.Value, rec.Headers, rec.Timestamp)
+			}
+		}
+	}
+	for i, k := range times {
+		want := 1
+		if _, by, _ := mixed(i); by == "" || by == "odd" {
+			want = 0
+		}
+		if k != want {
+			t.Errorf("record %d was replayed %d times, want %d", i, k, want)
+		}
+	}
+	free(t, b, repair)
 }
 
 // theLetter checks a dead letter and returns the number of its record.

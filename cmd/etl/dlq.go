@@ -1,0 +1,358 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"etl/config"
+	"etl/config/kafka"
+	"etl/deadletter"
+	"etl/stream"
+	"etl/transform"
+)
+
+// dlqFlags are the flags that select dead letters.
+type dlqFlags struct {
+	sink              string
+	components, codes []string
+	since             string
+	limit             int
+}
+
+func (a *app) dlqCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "list, show and replay dead letters, while the job runs or not",
+		Long: `Reads the topic of a sink of dead letters: records that a component with
+on_error: dead_letter could not process. docs/dead-letters.md says what they hold.`,
+		Example: `  etl dlq ls pipeline.yaml --component priced --since 24h
+  etl dlq show pipeline.yaml 0@17
+  etl dlq replay pipeline.yaml --code json.syntax`,
+	}
+	cmd.AddCommand(a.dlqListCommand(), a.dlqShowCommand(), a.dlqReplayCommand())
+	return cmd
+}
+
+// selecting adds the flags that select letters.
+func (f *dlqFlags) selecting(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink of dead letters, when there are several")
+	cmd.Flags().StringSliceVar(&f.components, "component", nil, "only those of these components")
+	cmd.Flags().StringSliceVar(&f.codes, "code", nil, "only those with these error codes")
+	cmd.Flags().StringVar(&f.since, "since", "", "only those of records since a time (2026-01-31T08:00:00Z), or for a duration (24h, 7d)")
+	return cmd
+}
+
+func (a *app) dlqListCommand() *cobra.Command {
+	var f dlqFlags
+	cmd := &cobra.Command{Use: "ls FILE", Short: "list dead letters, the newest last, and count them by component and code", Args: oneFile,
+		Example: "  etl dlq ls pipeline.yaml\n  etl dlq ls pipeline.yaml --code kafka.record_too_large --limit 5 --json",
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.listLetters(cmd, args[0], &f) }}
+	cmd.Flags().IntVar(&f.limit, "limit", 100, "the most that are listed; all are counted")
+	return f.selecting(cmd)
+}
+
+func (a *app) dlqShowCommand() *cobra.Command {
+	var f dlqFlags
+	cmd := &cobra.Command{Use: "show FILE PARTITION@OFFSET", Short: "print one dead letter with its payload",
+		Example: "  etl dlq show pipeline.yaml 0@17",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return stream.Errorf(stream.BadConfig, "cli.arguments", "", "", "a pipeline file and the place of a letter are expected").WithFix("etl dlq show FILE PARTITION@OFFSET, as etl dlq ls FILE shows it")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.showLetter(cmd, args[0], args[1], &f) }}
+	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink of dead letters, when there are several")
+	return cmd
+}
+
+// letter is one line of dlq ls.
+type letter struct {
+	Sink      string     `json:"sink"`
+	At        string     `json:"at"` // partition@offset in the topic of dead letters
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Offset    int64      `json:"offset"`
+	Time      *time.Time `json:"time,omitempty"`
+	Component stream.UID `json:"component"`
+	Code      string     `json:"code"`
+	Message   string     `json:"message"`
+	Made      bool       `json:"made,omitempty"`
+	Bytes     int        `json:"bytes"`
+
+	partition int32
+	offset    int64
+}
+
+func newLetter(l *deadletter.Found) letter {
+	out := letter{Sink: l.Sink, At: fmt.Sprintf("%d@%d", l.Partition, l.Offset), Topic: l.Topic, Partition: l.Letter.Partition, Offset: l.Letter.Offset,
+		Component: l.Component, Code: l.Code, Message: l.Message, Made: l.Made, Bytes: len(l.Key) + len(l.Value), partition: l.Partition, offset: l.Offset}
+	if l.Timestamp >= 0 {
+		t := time.UnixMilli(l.Timestamp).UTC()
+		out.Time = &t
+	}
+	return out
+}
+
+// lettersCount counts those of one component and code.
+type lettersCount struct {
+	Component stream.UID `json:"component"`
+	Code      string     `json:"code"`
+	Letters   int64      `json:"letters"`
+}
+
+// lettersList is the result of dlq ls.
+type lettersList struct {
+	Letters []letter       `json:"letters"`
+	Counts  []lettersCount `json:"counts"`
+	Total   int64          `json:"total"`
+	// Others are records in the topics that are no dead letters.
+	Others int64 `json:"others,omitempty"`
+}
+
+func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
+	job, err := a.load(file)
+	if err != nil {
+		return err
+	}
+	filter, err := f.filter(a.world.Clock.Now())
+	if err != nil {
+		return err
+	}
+	sinks, err := letterSinks(job, f.sink)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interrupted(cmd)
+	defer cancel()
+	r := lettersList{Letters: []letter{}}
+	counts := map[lettersCount]int64{}
+	for _, s := range sinks {
+		others, err := deadletter.Read(ctx, a.world, s, func(l *deadletter.Found) error {
+			if filter.Takes(&l.Letter) {
+				r.Total++
+				counts[lettersCount{Component: l.Component, Code: strings.Clone(l.Code)}]++
+				r.Letters = keepNewest(append(r.Letters, newLetter(l)), 2*f.limit, f.limit)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		r.Others += others
+	}
+	r.Letters = keepNewest(r.Letters, 0, f.limit)
+	for k, n := range counts {
+		k.Letters = n
+		r.Counts = append(r.Counts, k)
+	}
+	slices.SortFunc(r.Counts, func(x, y lettersCount) int {
+		return cmp.Or(cmp.Compare(y.Letters, x.Letters), cmp.Compare(x.Component, y.Component), cmp.Compare(x.Code, y.Code))
+	})
+	a.printLetters(&r)
+	return a.done(cmd, r)
+}
+
+// keepNewest cuts a list that is longer than most to its newest letters.
+func keepNewest(ls []letter, most, limit int) []letter {
+	if len(ls) <= most {
+		return ls
+	}
+	slices.SortStableFunc(ls, func(x, y letter) int {
+		return cmp.Or(timeOf(x).Compare(timeOf(y)), cmp.Compare(x.partition, y.partition), cmp.Compare(x.offset, y.offset))
+	})
+	return slices.Delete(ls, 0, max(0, len(ls)-max(limit, 0)))
+}
+
+func timeOf(l letter) time.Time {
+	if l.Time == nil {
+		return time.Time{}
+	}
+	return *l.Time
+}
+
+func (a *app) printLetters(r *lettersList) {
+	if a.json {
+		return
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	if len(r.Letters) > 0 {
+		fmt.Fprintln(w, "AT\tTIME\tCOMPONENT\tCODE\tRECORD\tMESSAGE")
+	}
+	for _, l := range r.Letters {
+		at, record := "", fmt.Sprintf("%s/%d@%d", l.Topic, l.Partition, l.Offset)
+		if l.Time != nil {
+			at = l.Time.Format(time.RFC3339)
+		}
+		if l.Made {
+			record = "made of several"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.At, at, l.Component, l.Code, record, l.Message)
+	}
+	_ = w.Flush()
+	a.print("%s\n", plural(int(r.Total), "dead letter"))
+	for _, c := range r.Counts {
+		a.print("  %d  %s  %s\n", c.Letters, c.Component, c.Code)
+	}
+	if r.Others > 0 {
+		a.print("%s in the topic that are no dead letters\n", plural(int(r.Others), "record"))
+	}
+}
+
+// errFound ends a reading that has found what it looked for.
+var errFound = stream.Errorf(stream.Failed, "dlq.found", "", "", "found")
+
+func (a *app) showLetter(cmd *cobra.Command, file, place string, f *dlqFlags) error {
+	job, err := a.load(file)
+	if err != nil {
+		return err
+	}
+	var partition int32
+	var offset int64
+	if _, err := fmt.Sscanf(place, "%d@%d", &partition, &offset); err != nil {
+		return stream.Errorf(stream.BadConfig, "cli.place", "", "", "%q is not the place of a letter", place).WithFix("write PARTITION@OFFSET, as etl dlq ls FILE shows it")
+	}
+	sinks, err := letterSinks(job, f.sink)
+	if err != nil {
+		return err
+	}
+	if len(sinks) > 1 {
+		return several(sinks)
+	}
+	ctx, cancel := interrupted(cmd)
+	defer cancel()
+	var found json.RawMessage
+	_, err = deadletter.Read(ctx, a.world, sinks[0], func(l *deadletter.Found) error {
+		if l.Partition != partition || l.Offset != offset {
+			return nil
+		}
+		found = transform.AppendLetter(nil, &l.Letter)
+		if !a.json {
+			a.printLetter(l)
+		}
+		return errFound
+	})
+	switch {
+	case found != nil:
+		return a.done(cmd, found)
+	case err != nil:
+		return err
+	}
+	return stream.Errorf(stream.Failed, "dlq.no_letter", "show dead letter", place, "there is no dead letter at this place of topic %s", sinks[0].Topic).WithFix("list them with: etl dlq ls %s", file)
+}
+
+func (a *app) printLetter(l *deadletter.Found) {
+	x := newLetter(l)
+	a.print("at         %s in %s\n", x.At, l.Sink)
+	a.print("record     %s/%d@%d\n", x.Topic, x.Partition, x.Offset)
+	if x.Time != nil {
+		a.print("time       %s\n", x.Time.Format(time.RFC3339Nano))
+	}
+	a.print("component  %s\ncode       %s\nmessage    %s\n", x.Component, x.Code, x.Message)
+	if x.Made {
+		a.print("made       of several records; replay leaves it out\n")
+	}
+	a.print("key        %s\n", payload(l.Key))
+	for _, h := range l.Headers {
+		a.print("header     %s: %s\n", h.Key, payload(h.Value))
+	}
+	a.print("value      %s\n", payload(l.Value))
+}
+
+// payload prints bytes so that they do nothing to a terminal.
+func payload(b []byte) string {
+	if b == nil {
+		return "null"
+	}
+	if s := string(b); !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r == '\ufffd' }) {
+		return s
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// filter reads the flags; now is what durations count from.
+func (f *dlqFlags) filter(now time.Time) (deadletter.Filter, error) {
+	out := deadletter.Filter{Components: f.components, Codes: f.codes}
+	if f.since == "" {
+		return out, nil
+	}
+	t, err := time.Parse(time.RFC3339, f.since)
+	if err == nil {
+		out.Since = t
+		return out, nil
+	}
+	d, err := config.ParseDuration(f.since)
+	if err != nil || now.IsZero() {
+		return out, stream.Errorf(stream.BadConfig, "cli.since", "", "", "--since %q is not a time", f.since).WithFix("write it as 2026-01-31T08:00:00Z; for ls, also as a duration such as 24h")
+	}
+	out.Since = now.Add(-d.Std())
+	return out, nil
+}
+
+// letterSinks returns the sinks of dead letters that can be read, or the one with the
+// name.
+func letterSinks(job *config.Job, name string) (out []kafka.Letters, err error) {
+	var fields, other []string
+	topics := map[string]bool{}
+	for _, l := range kafka.LettersOf(job) {
+		topics[l.Sink] = true
+		switch {
+		case name != "" && l.Sink != name:
+		case l.Raw:
+			out = append(out, l)
+		default:
+			fields = append(fields, l.Sink)
+		}
+	}
+	for _, c := range job.Components {
+		if len(c.LettersOf()) > 0 && !topics[c.Name] && (name == "" || c.Name == name) {
+			other = append(other, c.Name+" ("+c.Type+")")
+		}
+	}
+	switch {
+	case len(out) > 0:
+		return out, nil
+	case len(fields) > 0:
+		return nil, stream.Errorf(stream.BadConfig, "dlq.fields", "read dead letters", strings.Join(fields, ", "), "the sink writes fields of dead letters, not the records").
+			WithFix("read its topic; to list and replay them here, remove value, map and encode from the sink")
+	case len(other) > 0:
+		return nil, stream.Errorf(stream.BadConfig, "dlq.not_kafka", "read dead letters", strings.Join(other, ", "), "the dead letters are not in a topic").
+			WithFix("look where the sink writes them")
+	case name != "":
+		return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", name, "there is no sink of dead letters with this name")
+	}
+	return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", job.Spec.Name, "no component of the pipeline has on_error: dead_letter").WithFix("see docs/dead-letters.md")
+}
+
+// several asks for one of several sinks.
+func several(sinks []kafka.Letters) error {
+	var names []string
+	for _, s := range sinks {
+		names = append(names, s.Sink)
+	}
+	return stream.Errorf(stream.BadConfig, "dlq.several_sinks", "read dead letters", strings.Join(names, ", "), "there are several sinks of dead letters").WithFix("name one with --sink")
+}
+
+// replay says what the flags ask for.
+func (a *app) replay(ctx context.Context, job *config.Job, f *dlqFlags) (*deadletter.Replay, error) {
+	sinks, err := letterSinks(job, f.sink)
+	if err != nil {
+		return nil, err
+	}
+	if len(sinks) > 1 {
+		return nil, several(sinks)
+	}
+	filter, err := f.filter(time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	return &deadletter.Replay{Job: job.Spec.Name, From: sinks[0], Clusters: kafka.SourcesOf(job), Filter: filter}, ctx.Err()
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"etl/checkpoint"
+	"etl/config"
+	"etl/deadletter"
+	"etl/internal/telemetry"
+	"etl/pipeline"
+)
+
+// replayFlags are those of dlq replay besides the selection.
+type replayFlags struct {
+	dlqFlags
+	to            string
+	again, dryRun bool
+	takeOver      bool
+}
+
+func (a *app) dlqReplayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{Use: "replay FILE", Short: "put the records of dead letters back into the topics they were read from, each exactly once", Args: oneFile,
+		Long: `Writes the original records of dead letters, key, value, headers and time, to the
+topics and partitions they were read from, in transactions. It ends with the letters
+that are there when it starts. Killed or stopped, the same command continues where it
+was, and nothing is written twice. Called again after its end it takes up the letters
+that have come since. Letters that other flags select are another replay: what two of
+them select both is written twice.`,
+		Example: "  etl dlq replay pipeline.yaml\n  etl dlq replay pipeline.yaml --component priced --dry-run\n  etl dlq replay pipeline.yaml --code json.syntax --to shop.orders.repair",
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.replayLetters(cmd, args[0], &f) }}
+	cmd.Flags().StringVar(&f.to, "to", "", "the topic to write to, on the cluster the records were read from; default the topic of each record")
+	cmd.Flags().BoolVar(&f.again, "again", false, "begin at the oldest letter, whatever was replayed before")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count what the flags select, and write nothing")
+	cmd.Flags().BoolVar(&f.takeOver, "take-over", false, "start although another process runs the same replay, and fence it")
+	return f.selecting(cmd)
+}
+
+// replayed is the result of dlq replay.
+type replayed struct {
+	Job      string `json:"job"`
+	Replayed int64  `json:"replayed"`
+	// LeftOut were not selected, Made have no original record, Others are no letters.
+	LeftOut int64            `json:"left_out"`
+	Made    int64            `json:"made"`
+	Others  int64            `json:"others"`
+	DryRun  bool             `json:"dry_run,omitempty"`
+	Status  *pipeline.Status `json:"status,omitempty"`
+}
+
+func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) error {
+	job, err := a.load(file)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	r, err := a.replay(ctx, job, &f.dlqFlags)
+	if err != nil {
+		return err
+	}
+	r.To, r.Again = f.to, f.again
+	if f.dryRun {
+		return a.countLetters(cmd, ctx, r)
+	}
+	if err := a.replayOptions(ctx, job, r, f); err != nil {
+		return err
+	}
+	j, tally, err := r.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	stopped := false
+	stopSignals := onSignals(func(n int) {
+		if stopped = true; n == 1 {
+			j.Stop()
+			return
+		}
+		j.Cancel()
+	})
+	err = j.Run(ctx)
+	stopSignals()
+	st := j.Status()
+	out := replayed{Job: st.Job, Replayed: tally.Replayed.Load(), LeftOut: tally.LeftOut.Load(), Made: tally.Made.Load(), Others: tally.Others.Load(), Status: &st}
+	if err != nil {
+		return a.object(cmd.CommandPath(), out, err)
+	}
+	a.printReplayed(&out)
+	if stopped {
+		a.say("stopped; the same command continues\n")
+	}
+	return a.done(cmd, out)
+}
+
+// replayOptions says how the replay's job runs: as the job does, but exactly once, and
+// with checkpoints of its own.
+func (a *app) replayOptions(ctx context.Context, job *config.Job, r *deadletter.Replay, f *replayFlags) error {
+	level := "warn"
+	if a.quiet {
+		level = "error"
+	}
+	log, err := telemetry.NewLogger(a.err, telemetry.LogOptions{Level: level, Format: job.Spec.Telemetry.Log.Format, Terminal: terminal(a.err)})
+	if err != nil {
+		return err
+	}
+	a.world.Log = log
+	o, err := job.Options(ctx, a.world)
+	if err != nil {
+		return err
+	}
+	o.Policy.Mode, o.NewBackend, o.DeleteOnCancel = checkpoint.ExactlyOnce, nil, false
+	o.TakeOver, o.Holder = f.takeOver, a.holder()
+	r.Options = o
+	r.Storage = func(ctx context.Context, name string) (checkpoint.Storage, error) {
+		return job.OpenStorageOf(ctx, a.world, name)
+	}
+	return nil
+}
+
+// countLetters counts what a replay from the beginning would do.
+func (a *app) countLetters(cmd *cobra.Command, ctx context.Context, r *deadletter.Replay) error {
+	out := replayed{DryRun: true}
+	var topics []string
+	for _, c := range r.Clusters {
+		topics = append(topics, c.Topics...)
+	}
+	var unknown error
+	others, err := deadletter.Read(ctx, a.world, r.From, func(l *deadletter.Found) error {
+		switch {
+		case !r.Filter.Takes(&l.Letter):
+			out.LeftOut++
+		case l.Made:
+			out.Made++
+		case !slices.Contains(topics, l.Topic):
+			unknown = deadletter.UnknownTopic(&l.Letter)
+		default:
+			out.Replayed++
+		}
+		return nil
+	})
+	if out.Others = others; errors.Join(err, unknown) != nil {
+		return a.object(cmd.CommandPath(), out, errors.Join(err, unknown))
+	}
+	a.printReplayed(&out)
+	return a.done(cmd, out)
+}
+
+func (a *app) printReplayed(r *replayed) {
+	did := "replayed"
+	if r.DryRun {
+		did = "would be replayed from the beginning"
+	}
+	a.print("%s %s\n", plural(int(r.Replayed), "record"), did)
+	for _, x := range []struct {
+		n    int64
+		what string
+	}{{r.LeftOut, "not selected"}, {r.Made, "made of several records, left out"}, {r.Others, "no dead letters"}} {
+		if x.n > 0 {
+			a.print("  %s\n", fmt.Sprint(x.n, " ", x.what))
+		}
+	}
+}
