@@ -257,7 +257,6 @@ func (w *Writer) Close() error {
 type Connector struct {
 	Config   Config
 	NewStore func() Store
-	Feature  sink.Features
 }
 
 // NewWriter returns the writer of a subtask.
@@ -267,12 +266,14 @@ func (c Connector) NewWriter() sink.Writer { return NewWriter(c.Config, c.NewSto
 func (c Connector) NewCommitter() sink.Committer { return nil }
 
 // Features returns what the sink can do: it needs a key, and its last row counts.
-func (c Connector) Features() sink.Features { return c.Feature }
+func (c Connector) Features() sink.Features { return c.Config.WithDefaults().Guard.Features() }
 
 var _ sink.Connector = Connector{}
 
-// ByKey are the features of every idempotent sink.
-var ByKey = sink.Features{Ordered: true, Upsert: true, NeedsKey: true}
+// Features are those of every idempotent sink with a guard.
+func (g Guard) Features() sink.Features {
+	return sink.Features{Ordered: true, Upsert: true, NeedsKey: true, Guarded: g != NoGuard}
+}
 
 // Fits reports why a sink of this kind cannot run under a mode of checkpoints, "" when it
 // can: counters and values are exact only in state that is.

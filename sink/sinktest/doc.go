@@ -22,7 +22,9 @@
 //	OneInFlight     the next epoch is finished only after the last one is committed
 //	Ordered         rows of a key are seen in the order they were written
 //	Upsert          the last row of a key counts; otherwise each row counts, once
+//	Guarded         a replay shows no older row of a key after a newer one
 //	NeedsKey        a row without a key is rejected
+//	Repeats         what the outside has cannot be asked, so a commit may be made twice
 //	Timeout         what is prepared has a deadline, and is lost after it
 //
 // A connector without committer is held to what is left: rows are there when Finish has

@@ -68,6 +68,8 @@ const (
 	brokenCalledLost     flawed = "a broken connection is called a loss"
 	preparedVolatile     flawed = "what is prepared is not durable outside"
 	zombieCommits        flawed = "a fenced attempt can commit"
+	guardOmitted         flawed = "an older row replaces a newer one"
+	notFlushed           flawed = "rows are written behind the checkpoint they belong to"
 )
 
 var controls = []struct {
@@ -142,6 +144,8 @@ var controls = []struct {
 	{commitNeedsWriter, appending, "a process dies anywhere in its restart"},
 	{brokenCalledLost, appending, "a request of a commit is lost"},
 	{preparedVolatile, appending, "the outside dies"},
+	{guardOmitted, upserting, "a replay shows nothing older"},
+	{notFlushed, upserting, "rows are there when their checkpoint is finished"},
 }
 
 // TestControls: the suite catches every broken rule, by the rule that is meant for it.
@@ -199,7 +203,7 @@ func (m *memory) apply(by stream.Attempt, n txnName, rows []Row) (bool, error) {
 	if m.srv.marker(n.laneName) >= n.id {
 		return false, nil
 	}
-	m.srv.upsert(rows)
+	m.srv.upsert(rows, true)
 	if err := m.p.n.pass(step); err != nil {
 		return false, err
 	}

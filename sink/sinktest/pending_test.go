@@ -152,7 +152,12 @@ func (p *memPending) prepare(ctx context.Context, up state.Uploader, c *checkpoi
 		w.redo = []epoch{{p.id, p.lines, true}}
 		return nil
 	case w.m.kind == upserting:
-		return w.m.do(func() error { srv.upsert(rows); return nil })
+		if w.m.is(notFlushed) { // they go out with the next checkpoint
+			w.mu.Lock()
+			w.late, rows = rows, w.late
+			w.mu.Unlock()
+		}
+		return w.m.do(func() error { srv.upsert(rows, !w.m.is(guardOmitted)); return nil })
 	case w.m.kind == logging:
 		b, err := json.Marshal(rows)
 		if err != nil {

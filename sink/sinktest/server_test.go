@@ -141,9 +141,9 @@ func (s *server) show(rows []Row, guard bool) {
 	}
 }
 
-func (s *server) upsert(rows []Row) {
+func (s *server) upsert(rows []Row, guard bool) {
 	defer s.lock()()
-	s.show(rows, true)
+	s.show(rows, guard)
 }
 
 // abort ends what pick says.

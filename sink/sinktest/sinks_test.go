@@ -38,7 +38,7 @@ func (k kind) features() sink.Features {
 	case logging:
 		f.AppendOnly, f.Ordered = true, true
 	case upserting:
-		f = sink.Features{Upsert: true, NeedsKey: true}
+		f = sink.Features{Upsert: true, NeedsKey: true, Guarded: true}
 	}
 	return f
 }

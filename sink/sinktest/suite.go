@@ -137,7 +137,7 @@ type rule struct {
 }
 
 // rules are the tests in the order they run: what is simple comes first.
-var rules = concat(commitRules, barrierRules, probeRules, fenceRules, zombieRules, restoreRules, rejectRules, mishapRules)
+var rules = concat(commitRules, barrierRules, probeRules, fenceRules, zombieRules, restoreRules, replayRules, rejectRules, mishapRules)
 
 func concat(lists ...[]rule) (all []rule) {
 	for _, l := range lists {

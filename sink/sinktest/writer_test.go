@@ -27,6 +27,7 @@ type memWriter struct {
 	resolved stream.CheckpointID
 	moved    chan struct{}
 	last     *checkpoint.Committable
+	late     []Row // of the fault notFlushed
 }
 
 // line is a row and where it came from.

@@ -118,5 +118,4 @@ func (l *lab) harness() *sinktest.Harness {
 var guards = map[string]func(*Config){
 	"counter":  nil,
 	"position": func(c *Config) { c.Guard = idempotent.Position },
-	"none":     func(c *Config) { c.Guard, c.Mode = idempotent.NoGuard, sqltxn.UpsertDelete },
 }

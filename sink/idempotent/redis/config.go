@@ -142,7 +142,7 @@ func (c *Config) Problems() (errs []error) {
 // New returns the sink as a program plugs it into a pipeline.
 func New(cfg Config) sink.Connector {
 	cfg = cfg.WithDefaults()
-	return idempotent.Connector{Feature: idempotent.ByKey,
+	return idempotent.Connector{
 		Config:   idempotent.Config{Guard: cfg.Guard, Policy: cfg.Policy, OnError: cfg.OnError},
 		NewStore: func() idempotent.Store { return &store{cfg: cfg} }}
 }

@@ -101,9 +101,8 @@ func (l *lab) harness() *sinktest.Harness {
 
 // kinds are the ways the sink can be used.
 var kinds = map[string]func(*Config){
-	"string":         nil,
-	"hash":           func(c *Config) { c.Kind = Hash },
-	"counter":        func(c *Config) { c.Kind = Counter },
-	"by position":    func(c *Config) { c.Guard = idempotent.Position },
-	"without guards": func(c *Config) { c.Guard = idempotent.NoGuard },
+	"string":      nil,
+	"hash":        func(c *Config) { c.Kind = Hash },
+	"counter":     func(c *Config) { c.Kind = Counter },
+	"by position": func(c *Config) { c.Guard = idempotent.Position },
 }
