@@ -9,7 +9,7 @@ import (
 )
 
 var probeRules = []rule{
-	{"a probe tells open from committed", committing, tells},
+	{"a probe tells open from committed", all(committing, telling), tells},
 	{"a probe changes nothing", committing, onlyLooks},
 	{"inspect lists what is in doubt, and changes nothing", committing, inspects},
 }

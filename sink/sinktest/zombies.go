@@ -13,7 +13,7 @@ var zombieRules = []rule{
 	{"a zombie finishes in vain", committing, finishesLate},
 	{"a zombie writes in vain", committing, writesLate},
 	{"a zombie commits in vain", committing, commitsLate},
-	{"a zombie commits nothing that was abandoned", committing, commitsAbandoned},
+	{"a zombie commits nothing that was abandoned", all(committing, telling), commitsAbandoned},
 	{"a zombie fences nobody", committing, fencesLate},
 }
 

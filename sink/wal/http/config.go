@@ -1,0 +1,163 @@
+package http
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"etl/sink"
+	"etl/sink/wal"
+	"etl/stream"
+)
+
+// Kind names the rows and committables of this package.
+const Kind = "wal-http"
+
+// Format is how the rows of a request are put together.
+type Format string
+
+// The formats.
+const (
+	// JSON is an array of rows.
+	JSON Format = "json"
+	// JSONLines is a row on each line.
+	JSONLines Format = "json_lines"
+)
+
+// Encoder appends the JSON of a record's row to dst. An error rejects the record.
+type Encoder func(dst []byte, r *stream.Record) ([]byte, error)
+
+// Config describes a sink. The zero value of a field means its default.
+type Config struct {
+	// URL is the endpoint.
+	URL string
+	// Method is POST or PUT; default POST.
+	Method string
+	// Headers are sent with every request. Their values may be secrets: they are never
+	// logged and never stored.
+	Headers http.Header
+	// TLS is used for https; nil for the system's certificates.
+	TLS *tls.Config
+	// Format is json or json_lines; default json.
+	Format Format
+	// MaxRows and MaxBytes bound a request; default 100 rows, 1 MiB. A row larger than
+	// that goes alone.
+	MaxRows  int
+	MaxBytes int
+	// Timeout bounds a request; default 30s.
+	Timeout time.Duration
+	// RetryInitial is the first pause after a failure, doubled each time up to RetryMax;
+	// default 500ms and 1m. RetryMax bounds Retry-After, too.
+	RetryInitial, RetryMax time.Duration
+	// Encode returns an encoder for one subtask; nil writes values, which are JSON, as
+	// they are.
+	Encode func() Encoder
+	// Sort says that rows which the endpoint refuses are put aside; without it they end
+	// the job.
+	Sort bool
+	// Memory bounds the rows of an epoch of one subtask in memory; default 64 MiB. What is
+	// beyond goes to SpillDir, by default the system's folder for temporary files.
+	Memory   int64
+	SpillDir string
+	// Parallelism is the number of subtasks; default 1.
+	Parallelism int
+	// Log are the options of the log.
+	Log wal.Options
+}
+
+// WithDefaults returns c with its zero fields filled in.
+func (c Config) WithDefaults() Config {
+	orDefault(&c.Method, http.MethodPost)
+	orDefault(&c.Format, JSON)
+	orDefault(&c.MaxRows, 100)
+	orDefault(&c.MaxBytes, 1<<20)
+	orDefault(&c.Timeout, 30*time.Second)
+	orDefault(&c.RetryInitial, 500*time.Millisecond)
+	orDefault(&c.RetryMax, time.Minute)
+	orDefault(&c.Memory, 64<<20)
+	orDefault(&c.SpillDir, os.TempDir())
+	orDefault(&c.Parallelism, 1)
+	return c
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// own are the headers that the sink sets by itself.
+var own = []string{"Content-Type", "Content-Length", "Idempotency-Key", "Host", "Transfer-Encoding", "Connection"}
+
+// Problems returns everything that is wrong with c, which has its defaults.
+func (c *Config) Problems() (errs []error) {
+	bad := func(code, subject, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "http."+code, "", subject, format, args...))
+	}
+	switch u, err := url.Parse(c.URL); {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		bad("url", "", "the url is not of the form https://host/path")
+	case u.User != nil:
+		bad("url", "", "the url holds a user or password: use an Authorization header, whose value is a secret")
+	}
+	if c.Method != http.MethodPost && c.Method != http.MethodPut {
+		bad("method", "", "method %q is not POST or PUT", c.Method)
+	}
+	if c.Format != JSON && c.Format != JSONLines {
+		bad("format", "", "format %q is not json or json_lines", c.Format)
+	}
+	if c.MaxRows < 1 || c.MaxBytes < 1 {
+		bad("batch", "", "max_rows %d and max_bytes %d must be positive", c.MaxRows, c.MaxBytes)
+	}
+	if c.Timeout < time.Millisecond || c.Timeout > time.Hour {
+		bad("timeout", "", "timeout %v is not between 1ms and 1h", c.Timeout)
+	}
+	if c.RetryInitial < time.Millisecond || c.RetryMax < c.RetryInitial || c.RetryMax > 24*time.Hour {
+		bad("retry", "", "initial %v and max %v: not between 1ms and 24h, in this order", c.RetryInitial, c.RetryMax)
+	}
+	for name, values := range c.Headers {
+		if slices.Contains(own, http.CanonicalHeaderKey(name)) {
+			bad("headers", name, "the sink sets the header %s by itself", name)
+		}
+		if !validName(name) || slices.ContainsFunc(values, func(v string) bool { return strings.ContainsAny(v, "\r\n\x00") }) {
+			bad("headers", name, "the header %q has a name or a value that HTTP does not allow", name)
+		}
+	}
+	return errs
+}
+
+// validName reports whether a header can have the name.
+func validName(s string) bool {
+	for _, c := range s {
+		if c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// New returns the sink as a program plugs it into a pipeline.
+func New(cfg Config) *wal.Sink { return wal.New(target{cfg.WithDefaults()}, cfg.Log) }
+
+// Features returns what the sink can do.
+func (c Config) Features() sink.Features { return target{c}.Features() }
+
+// target is a Config as the log takes it.
+type target struct{ cfg Config }
+
+var _ wal.Target = target{}
+
+func (t target) Kind() string { return Kind }
+
+func (t target) Features() sink.Features {
+	return sink.Features{Repeats: true, Deferred: true, AppendOnly: true, Ordered: true}
+}
+
+func (t target) NewFront() wal.Front { return &front{cfg: t.cfg} }
+
+func (t target) NewBack() wal.Back { return &back{cfg: t.cfg, lanes: map[int]*lane{}} }
