@@ -22,7 +22,11 @@ func recount(ctx context.Context, s *Spec, o *Options) (*Result, error) {
 	}
 	defer c.close()
 	for _, t := range c.targets {
-		if err := c.readSink(ctx, t); err != nil {
+		read := c.readSink
+		if t.file != nil {
+			read = c.readFiles
+		}
+		if err := read(ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -60,6 +64,7 @@ func (c *recounting) conclude() *Result {
 	for _, t := range c.targets {
 		c.check(t)
 	}
+	c.locate()
 	c.r.judge(*c.o)
 	return c.r
 }

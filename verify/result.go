@@ -29,12 +29,19 @@ type Finding struct {
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	Key       string `json:"key,omitempty"`
-	Why       string `json:"why"`
+	// File and Row, from 1, are the place in a file sink; Partition and Offset count its
+	// directories and their rows then.
+	File string `json:"file,omitempty"`
+	Row  int64  `json:"row,omitempty"`
+	Why  string `json:"why"`
 }
 
 // String returns the finding on one line.
 func (f Finding) String() string {
 	s := fmt.Sprintf("%s %s@%d", f.Kind, partitionName(f.Topic, f.Partition), f.Offset)
+	if f.File != "" {
+		s = fmt.Sprintf("%s %s row %d", f.Kind, f.File, f.Row)
+	}
 	if f.Key != "" {
 		s += fmt.Sprintf(" key %q", f.Key)
 	}

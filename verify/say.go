@@ -44,7 +44,10 @@ func (t *target) hasPlainFeed() bool {
 
 func (c *recounting) sayPlain(t *target, f *feed) {
 	what := "key, value, headers and time of each row, and how often it is there"
-	if t.appendTime {
+	switch {
+	case t.file != nil:
+		what = "partition and contents of each row, and how often it is there"
+	case t.appendTime:
 		what = "key, value and headers of each row, and how often it is there"
 		c.r.notChecked("%s: the time of rows: the topic replaces it (message.timestamp.type)", t.topic)
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"path/filepath"
 	"strings"
 
 	"etl/expr"
@@ -14,6 +15,7 @@ type sinkPlan struct {
 	key, value *expr.Program
 	asJSON     bool // how value is written
 	target     *target
+	file       *fileRows // of a file sink
 	keyBuf     []byte
 	valueBuf   []byte
 }
@@ -29,11 +31,19 @@ func (p *plan) addSink(s *Sink) error {
 		return err
 	}
 	sp.target = p.targetOf(s)
+	if sp.file != nil {
+		sp.target.file, sp.target.appendTime = &fileTarget{rows: sp.file}, true // files have no time
+	}
 	sp.target.res.atLeastOnce = sp.target.res.atLeastOnce || s.AtLeastOnce || p.atLeastOnce
 	return nil
 }
 
 func (s *sinkPlan) compile(env expr.Env) (err error) {
+	if s.spec.File != nil {
+		if err := s.compileFile(env); err != nil || s.fields != nil {
+			return err
+		}
+	}
 	if s.spec.Key != "" {
 		if s.key, err = compileIn(s.name, "key", s.spec.Key, env); err != nil {
 			return err
@@ -43,7 +53,7 @@ func (s *sinkPlan) compile(env expr.Env) (err error) {
 	switch {
 	case len(s.spec.Map) > 0:
 		return s.mapped(s.spec.Map, env)
-	case value == "" && s.spec.Encode == "json" && env.This.Format == stream.Text:
+	case value == "" && (s.spec.Encode == "json" || s.spec.File != nil) && env.This.Format == stream.Text:
 		value = "this"
 	case value == "":
 		return nil
@@ -54,13 +64,17 @@ func (s *sinkPlan) compile(env expr.Env) (err error) {
 
 // targetOf returns the topic of a sink, which several sinks may share.
 func (p *plan) targetOf(s *Sink) *target {
-	at := strings.Join(s.Conn.SeedBrokers, ",") + " " + s.Topic
+	at, topic := strings.Join(s.Conn.SeedBrokers, ",")+" "+s.Topic, s.Topic
+	if s.File != nil {
+		topic = filepath.Join(s.File.Path, strings.TrimSuffix(s.File.prefix(), "."))
+		at = "file " + topic
+	}
 	for _, t := range p.targets {
 		if t.id == at {
 			return t
 		}
 	}
-	t := &target{id: at, topic: s.Topic, conn: s.Conn}
+	t := &target{id: at, topic: topic, conn: s.Conn}
 	p.targets = append(p.targets, t)
 	return t
 }
@@ -68,6 +82,13 @@ func (p *plan) targetOf(s *Sink) *target {
 // row returns what the sink writes for a record; ok is false when it rejects it.
 // The bytes are good until the next call.
 func (s *sinkPlan) row(rec *stream.Record) (key, value []byte, headers []stream.Header, ok bool) {
+	if s.file != nil {
+		value, headers, err := s.file.row(s, rec)
+		if err != nil {
+			s.reject(err)
+		}
+		return nil, value, headers, err == nil
+	}
 	key, value = rec.Key, rec.Value
 	var err error
 	if s.key != nil {

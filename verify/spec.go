@@ -96,6 +96,8 @@ type Sink struct {
 	DropHeaders bool
 	// AtLeastOnce is Spec.AtLeastOnce for this sink alone.
 	AtLeastOnce bool
+	// File is set for a sink that writes part files.
+	File        *FileSink
 	OnError     string
 	Parallelism int
 }

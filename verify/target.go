@@ -18,6 +18,7 @@ type target struct {
 	conn      kafkaconn.Config
 	feeds     []*feed
 	keyed     []*keyedRows // one for each feed from an aggregate
+	file      *fileTarget  // of a file sink
 	// opaque says why rows cannot be told apart; "" when they can.
 	opaque string
 
@@ -127,6 +128,7 @@ func (t *target) distinct(i int) {
 func (k *keyedRows) locate() string {
 	sink := k.feed.to.sink
 	switch {
+	case sink.file != nil && !sink.file.showsKeys(k.feed.shown[:len(k.agg.keys)]):
 	case !slices.Contains(k.feed.shown[:len(k.agg.keys)], ""):
 		return ""
 	case k.keyIsKey():

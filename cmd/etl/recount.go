@@ -6,6 +6,7 @@ import (
 
 	"etl/checkpoint"
 	"etl/config"
+	"etl/config/file"
 	"etl/config/kafka"
 	"etl/stream"
 	"etl/verify"
@@ -23,6 +24,8 @@ func recountSpec(job *config.Job) (verify.Spec, error) {
 				return s, err
 			}
 			s.Sources = append(s.Sources, src)
+		case *file.Sink:
+			s.Sinks = append(s.Sinks, recountFiles(c, spec, job.Spec.Name))
 		case *kafka.Sink:
 			s.Sinks = append(s.Sinks, recountSink(c, spec))
 		default:
@@ -76,6 +79,15 @@ func recountSink(c *config.Component, spec *kafka.Sink) verify.Sink {
 	conn := config.Connected[kafka.Connection](c, "connection", spec.Connection)
 	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Conn: conn.Conn(), Topic: spec.Topic, Key: string(spec.Key), Value: string(spec.Value),
 		Map: recountFields(spec.Map), Encode: spec.Encode, AtLeastOnce: spec.Delivery == "at_least_once", DropHeaders: spec.Headers == "none", OnError: c.OnError(), Parallelism: c.Parallelism}
+}
+
+func recountFiles(c *config.Component, spec *file.Sink, job string) verify.Sink {
+	f := &verify.FileSink{Path: spec.Path, Job: job, UID: string(c.UID), Format: spec.Format, PartitionBy: recountFields(spec.PartitionBy)}
+	for _, col := range spec.Columns {
+		f.Columns = append(f.Columns, verify.FileColumn{Name: col.Key, Value: string(col.Value.Value), Type: col.Value.Type})
+	}
+	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), File: f, Value: string(spec.Value), Map: recountFields(spec.Map), Encode: "json",
+		OnError: c.OnError(), Parallelism: c.Parallelism}
 }
 
 func recountFields(m config.Map[config.Expr]) (out []verify.Field) {
