@@ -37,7 +37,8 @@ func (s BigState) live(ctx context.Context, l *Life) error {
 	if err := l.feed.Burst(ctx, s.Keys); err != nil {
 		return err
 	}
-	if err := l.dieAt(ctx, "state.apply.batch", "K09-before-links", "K10-base-file-uploaded", "K12-base-uploaded"); err != nil || !l.OK() {
+	// The first has a base that knows of no checkpoint: it is discarded.
+	if err := l.dieAt(ctx, "state.apply.begun", "state.apply.batch", "K09-before-links", "K10-base-file-uploaded", "K12-base-uploaded"); err != nil || !l.OK() {
 		return err
 	}
 	if err := l.untilRead(ctx, "base of keyed state materialized"); err != nil || !l.OK() {
@@ -46,7 +47,7 @@ func (s BigState) live(ctx context.Context, l *Life) error {
 	if err := l.feed.Burst(ctx, s.Second); err != nil {
 		return err
 	}
-	if err := l.dieAt(ctx, "state.apply.begun", "state.apply.done", "checkpoint.published"); err != nil || !l.OK() {
+	if err := l.dieAt(ctx, "state.apply.done", inDoubt); err != nil || !l.OK() {
 		return err
 	}
 	if err := l.loseLocalState(); err != nil {
@@ -58,11 +59,17 @@ func (s BigState) live(ctx context.Context, l *Life) error {
 	return l.untilRead(ctx, "")
 }
 
-// dieAt lets a worker die at each of the points.
+// dieAt lets a worker die at each of the points, in as many tries as it takes, up to 3.
 func (l *Life) dieAt(ctx context.Context, points ...string) error {
 	for _, name := range points {
-		if err := l.die(ctx, aim{point: name, nth: 1}); err != nil || !l.OK() {
-			return err
+		for range 3 {
+			there, err := l.die(ctx, aim{point: name, nth: 1})
+			if err != nil || !l.OK() {
+				return err
+			}
+			if there {
+				break
+			}
 		}
 	}
 	return nil

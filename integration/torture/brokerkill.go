@@ -29,7 +29,7 @@ var brokerAims = []brokerAim{
 // through it, or is killed with it.
 func (l *Life) KillBrokers(ctx context.Context, n int, aims []brokerAim) error {
 	for i := range n {
-		if !l.OK() {
+		if !l.OK() || l.late() {
 			return nil
 		}
 		if err := l.killBroker(ctx, aims[(l.Turn+i)%len(aims)]); err != nil {

@@ -10,8 +10,13 @@
 // nothing with the engine either.
 //
 //	go test ./integration/torture -short            a minute: some of everything
-//	go test ./integration/torture                   the full counts
+//	go test ./integration/torture                   the full counts, about eight minutes on two cores
+//	go test ./integration/torture -args -long       four times as many, 1 GiB of state
 //	go test ./integration/torture -run Kills/fake -args -kills 50 -seed 7
+//
+// Parts have ranks: with a budget of time (ETL_TORTURE_BUDGET) what is demanded by
+// number comes first, and what there is no time for is a shortfall that is printed.
+// A run of all parts is judged by the table of demand.go.
 //
 // docs/torture.md says what runs, what is counted and how to resume and replay.
 package torture

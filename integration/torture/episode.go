@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -32,13 +30,19 @@ type Episode struct {
 	// Points are those to kill at, from the Turn-th on.
 	Points []Point
 	Turn   int
+	// Aims are deaths in their order instead of those that a schedule deals out.
+	Aims []aim
+	// Until is when no worker dies any more, so that there is time to drain and
+	// check; zero for never.
+	Until time.Time
 	// Passes is up to which pass of a point a death may wait; default 4.
 	Passes int
 	// Keys is the number of keys, Rate the records per second; 0 for the usual.
-	// Spread gives records the keys in turn.
+	// Spread gives records the keys in turn, Even has neither haste nor silence.
 	Keys   int
 	Rate   float64
 	Spread bool
+	Even   bool
 	// Outs is the number of partitions of the sinks' topics; default 3.
 	Outs int
 	// Faults are planned in every start, beside the death and the abort of one of
@@ -124,7 +128,7 @@ func (e *Episode) Begin(ctx context.Context) (*Life, error) {
 	if err := e.Broker.CreateTopics(ctx, l.job.topics(e.Outs)); err != nil {
 		return nil, err
 	}
-	if l.feed, err = NewFeed(e.Broker, l.job.In(), l.maker, e.Rate); err != nil {
+	if l.feed, err = NewFeed(e.Broker, l.job.In(), l.maker, e.Rate, e.Even); err != nil {
 		return nil, err
 	}
 	l.Tally.Add(episodes, 1)
@@ -142,90 +146,6 @@ func (l *Life) Close() {
 		_ = os.RemoveAll(l.Dir)
 	}
 }
-
-// torment starts the worker again and again, and lets it die as it was dealt.
-func (l *Life) torment(ctx context.Context) error {
-	s := newSchedule(l.r, l.Points, l.Turn, l.Passes)
-	for n := 0; l.Tally.Counts[kills] < int64(l.Kills) && l.OK(); n++ {
-		if n > 3*l.Kills+10 {
-			l.Add(Alive, "%d starts gave %d deaths only", n, l.Tally.Counts[kills])
-			return nil
-		}
-		if err := l.die(ctx, s.next()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// die starts a worker, waits for its death, and notes what it left behind.
-func (l *Life) die(ctx context.Context, a aim) error {
-	var args []string
-	if l.Before != nil {
-		var err error
-		if args, err = l.Before(ctx, l); err != nil {
-			return err
-		}
-	}
-	w, err := l.Start(a.fault(), args...)
-	if err != nil {
-		return err
-	}
-	if a.point == "" {
-		w.Wait(a.after)
-	} else if !w.Wait(l.Patience) {
-		l.Tally.Add(killsMissed, 1)
-		l.Tally.Add("not reached: "+a.point, 1)
-		a.point = ""
-	}
-	if err := ctx.Err(); err != nil {
-		w.Kill()
-		return err
-	}
-	w.Kill()
-	l.Ended(w)
-	if !w.Killed() {
-		l.endedByItself(w, a.point)
-		return nil
-	}
-	l.killed(w)
-	if a.point == "" {
-		l.Tally.Add(killsRandom, 1)
-	} else {
-		l.Tally.Add(killAt+a.point, 1)
-	}
-	return nil
-}
-
-// killed counts a kill, and whether it came before the job ran.
-func (l *Life) killed(w *Worker) {
-	l.Tally.Add(kills, 1)
-	if l.Broker.Real() {
-		l.Tally.Add(realKills, 1)
-	} else {
-		l.Tally.Add(fakeKills, 1)
-	}
-	if w.Running() == 0 {
-		l.Tally.Add(killsAgain, 1)
-	}
-}
-
-// endedByItself notes an end that nobody asked for: a declared loss, or a refusal,
-// where nothing can be lost is a finding of its own kind.
-func (l *Life) endedByItself(w *Worker, where string) {
-	if c := w.Code(); c == refusedCode || c == lostCode {
-		l.Add(Honest, "a worker that was to die at %q refused or declared a loss: %s", where, w.Ended())
-		return
-	}
-	l.Add(ExitCode, "a worker that was to die at %q ended by itself: %s", where, w.Ended())
-}
-
-// Exit codes that mean something to the harness.
-const (
-	refusedCode = 4 // restore refused
-	lostCode    = 5 // declared data loss
-	fencedCode  = 6 // another process has taken the job
-)
 
 // Start starts the job's worker with a fault beside those of the episode.
 func (l *Life) Start(fault string, args ...string) (*Worker, error) {
@@ -270,91 +190,6 @@ func (l *Life) Ended(w *Worker) {
 		}
 	}
 	l.checkLog(w, lines)
-}
-
-// Finish ends the feed, lets the job drain and stop by itself, and checks all.
-func (l *Life) Finish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	if err := l.feed.Pause(ctx); err != nil {
-		return err
-	}
-	if !l.OK() {
-		return nil // it cannot be trusted to end
-	}
-	if l.Broker.fake != nil {
-		if err := l.Broker.Tell("calm"); err != nil {
-			return err
-		}
-	}
-	w, err := l.Start("")
-	if err != nil {
-		return err
-	}
-	if err := l.DrainFully(ctx, w); err != nil {
-		return err
-	}
-	return l.Audit(ctx)
-}
-
-// DrainFully drains, and does so again with a new worker when the attempt that took
-// the final checkpoint was not the one that had read everything: a stop does not
-// wait for the end of the input.
-func (l *Life) DrainFully(ctx context.Context, w *Worker) error {
-	for range 5 {
-		l.Drain(ctx, w)
-		if !l.OK() {
-			return nil
-		}
-		behind, err := l.behind(ctx)
-		if err != nil || !behind {
-			return err
-		}
-		l.Tally.Add("stops before the end of the input", 1)
-		if w, err = l.Start(""); err != nil {
-			return err
-		}
-	}
-	l.Add(Alive, "the job never stops at the end of its input")
-	return nil
-}
-
-// behind reports whether the newest checkpoint stands before the end of the input.
-func (l *Life) behind(ctx context.Context) (bool, error) {
-	at, err := l.offsets(ctx, "")
-	if err != nil {
-		return false, err
-	}
-	ends, err := l.Broker.ends(ctx, false, l.job.In())
-	for s, end := range ends {
-		if at[s.part] < end {
-			return true, err
-		}
-	}
-	return false, err
-}
-
-// Drain waits until a worker has read everything, stops it, and expects success.
-func (l *Life) Drain(ctx context.Context, w *Worker) {
-	rctx, cancel := context.WithTimeout(ctx, l.EndIn)
-	defer cancel()
-	if err := l.job.AwaitRead(rctx, w); err != nil {
-		l.Add(Alive, "%v", err)
-		w.Kill()
-		l.Ended(w)
-		if !w.Killed() {
-			l.endedByItself(w, "the end of its input")
-		}
-		return
-	}
-	w.Signal(syscall.SIGTERM)
-	if !w.Wait(l.EndIn) {
-		l.Add(Alive, "the worker does not stop: %s", filepath.Base(w.Log))
-		w.Kill()
-	} else if w.Code() != 0 {
-		l.Add(ExitCode, "the worker was stopped in order and ended with %d: %s", w.Code(), w.Ended())
-	}
-	l.Ended(w)
 }
 
 // Audit checks the output of a job that has stopped.

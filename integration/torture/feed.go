@@ -17,12 +17,13 @@ const partitions = 3
 
 // Feed writes the input of a job all the time: most of it plainly, some of it in
 // transactions, of which every other one is aborted. Times of haste and of silence
-// follow each other.
+// follow each other, unless it is even.
 type Feed struct {
 	broker *Broker
 	topic  string
 	maker  *maker
 	rate   float64 // records per second, on average
+	even   bool    // all the time
 	cl     *kgo.Client
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -34,14 +35,15 @@ type Feed struct {
 	errs []error
 }
 
-// NewFeed returns a feed that begins at once.
-func NewFeed(b *Broker, topic string, m *maker, rate float64) (*Feed, error) {
+// NewFeed returns a feed that begins at once, and goes on at its rate or in times of
+// haste and of silence.
+func NewFeed(b *Broker, topic string, m *maker, rate float64, even bool) (*Feed, error) {
 	cl, err := b.Client(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(2*time.Millisecond),
 		kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		return nil, err
 	}
-	f := &Feed{broker: b, topic: topic, maker: m, rate: rate, cl: cl}
+	f := &Feed{broker: b, topic: topic, maker: m, rate: rate, even: even, cl: cl}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	f.wg.Go(func() { f.plainly(ctx) })
@@ -73,7 +75,7 @@ func (f *Feed) plainly(ctx context.Context) {
 	r := rand.New(rand.NewPCG(f.maker.seed, 1))
 	debt, pace := 0.0, 1.0
 	for n := 0; pause(ctx, feedTick) == nil; n++ {
-		if n%50 == 0 {
+		if n%50 == 0 && !f.even {
 			pace = []float64{0, 0.3, 1, 1, 1, 2, 3}[r.IntN(7)]
 		}
 		for debt += f.rate * pace * feedTick.Seconds(); debt >= 1; debt-- {

@@ -30,7 +30,7 @@ func count(n int) int {
 func episode(b *Broker, k Kind, dir string, seed uint64, n int) (*Episode, error) {
 	bin, err := plainBinary()
 	return &Episode{Broker: b, Binary: bin, Seed: seed, Kills: count(n), Job: JobConfig{Kind: k, Name: short(filepath.Base(dir))}, Points: onTheWay(roadsOf(k)...),
-		Turn: int(seed % 1000), Scratch: true, Dir: dir}, err
+		Turn: int(seed % 1000), Until: suite.Until(), Scratch: true, Dir: dir}, err
 }
 
 func runEpisode(k Kind, n int, alter func(*Episode)) scenario {
@@ -53,28 +53,40 @@ func TestKills(t *testing.T) {
 	if testing.Short() {
 		rounds, each = 1, 14
 	}
+	if *longFlag {
+		rounds *= longer
+	}
 	for round := range rounds {
 		for _, k := range Kinds {
-			onFake(t, fmt.Sprintf("%s-%d", k, round), runEpisode(k, each, bounced(k == Fan)))
+			onFake(t, fmt.Sprintf("%s-%d", k, round), rankKills, runEpisode(k, each, func(e *Episode) {
+				e.Turn = turn(k, round)
+				bounced(e, k == Fan)
+			}))
 		}
 	}
 }
 
+// turn is where a round begins: four rounds of a kind have a death at every point, each
+// goes on where the last one left off, with some to spare for points that are missed.
+// Another seed begins elsewhere.
+func turn(k Kind, round int) int {
+	n := len(onTheWay(roadsOf(k)...))
+	return int(suite.Seed%uint64(n)) + round*((n+3)/4)
+}
+
 // bounced restarts the in-process broker now and then, in order, so that open
 // transactions stay open.
-func bounced(yes bool) func(*Episode) {
-	return func(e *Episode) {
-		if !yes {
-			return
+func bounced(e *Episode, yes bool) {
+	if !yes {
+		return
+	}
+	n := 0
+	e.Before = func(_ context.Context, l *Life) ([]string, error) {
+		if n++; n%12 != 5 {
+			return nil, nil
 		}
-		n := 0
-		e.Before = func(_ context.Context, l *Life) ([]string, error) {
-			if n++; n%12 != 5 {
-				return nil, nil
-			}
-			l.Tally.Add(brokerOrders, 1)
-			return nil, e.Broker.Bounce()
-		}
+		l.Tally.Add(brokerOrders, 1)
+		return nil, e.Broker.Bounce()
 	}
 }
 
@@ -82,12 +94,16 @@ func bounced(yes bool) func(*Episode) {
 func TestKillsReal(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		onReal(t, "count-0", runEpisode(Count, 9, nil))
+		onReal(t, "count-0", rankKills, runEpisode(Count, 9, nil))
 		return
 	}
-	for round := range 2 {
+	rounds := 2
+	if *longFlag {
+		rounds *= longer
+	}
+	for round := range rounds {
 		for _, k := range Kinds {
-			onReal(t, fmt.Sprintf("%s-%d", k, round), runEpisode(k, 20, nil))
+			onReal(t, fmt.Sprintf("%s-%d", k, round), rankKills, runEpisode(k, 20, nil))
 		}
 	}
 }
@@ -100,18 +116,18 @@ func TestDyingBrokers(t *testing.T) {
 	t.Parallel()
 	now, old := kafkatest.Config{}, kafkatest.Config{TransactionVersion: 1}
 	if testing.Short() {
-		onMortal(t, "kills under pass", now, brokerKilling(Pass, 0, 1))
+		onMortal(t, "kills under pass", rankKills, now, brokerKilling(Pass, 0, 1))
 		return
 	}
 	for i, k := range Kinds {
-		onMortal(t, "kills under "+string(k), now, brokerKilling(k, i, 4))
+		onMortal(t, "kills under "+string(k), rankKills, now, brokerKilling(k, i, 4))
 	}
-	onMortal(t, "kills with version 1", old, brokerKilling(Pass, 0, 3))
-	onMortal(t, "workers with version 1", old, runEpisode(Count, 15, nil))
-	onMortal(t, "markers with version 1", old, uncooled(4))
-	onMortal(t, "healing", now, healing)
-	onMortal(t, "control no-heal", now, hangs("no-heal"))
-	onMortal(t, "control no-clean", now, hangs("no-clean"))
+	onMortal(t, "kills with version 1", rankKills, old, brokerKilling(Pass, 0, 3))
+	onMortal(t, "workers with version 1", rankProofs, old, runEpisode(Count, 15, nil))
+	onMortal(t, "markers with version 1", rankProofs, old, uncooled(4))
+	onMortal(t, "healing", rankRest, now, healing)
+	onMortal(t, "control no-heal", rankRest, now, hangs("no-heal"))
+	onMortal(t, "control no-clean", rankProofs, now, hangs("no-clean"))
 }
 
 func brokerKilling(k Kind, turn, n int) scenario {
@@ -164,11 +180,11 @@ func healing(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, V
 func TestMarkers(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		onFake(t, "kfake", uncooled(2))
+		onFake(t, "kfake", rankProofs, uncooled(2))
 		return
 	}
-	onFake(t, "kfake", uncooled(10))
-	onReal(t, "kafka", uncooled(6))
+	onFake(t, "kfake", rankProofs, uncooled(10))
+	onReal(t, "kafka", rankProofs, uncooled(6))
 }
 
 func uncooled(n int) scenario {
@@ -187,6 +203,7 @@ func uncooled(n int) scenario {
 			return nil, Verdict{}, err
 		}
 		defer l.Close()
+		l.Tally.Add(twoSlots, 1)
 		if err = l.Reuse(ctx, n); err == nil {
 			err = l.Finish(ctx)
 		}
@@ -197,18 +214,25 @@ func uncooled(n int) scenario {
 	}
 }
 
-// State sixteen times as large as its memory.
+// State sixteen times as large as its memory, in the long run 1 GiB of it. It has to be
+// above the 256 MiB of segments from which a base is materialized.
 func TestBigState(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("in the full run")
 	}
-	onFake(t, "1GiB", func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	big := BigState{Memory: "32MiB", Keys: 1 << 17, Wide: 512, Second: 20_000}
+	if *longFlag {
+		big = BigState{Memory: "64MiB", Keys: 1 << 18, Wide: 512, Second: 50_000}
+	}
+	onFake(t, "larger than memory", rankLong, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, Count, dir, seed, 0)
 		if err != nil {
 			return nil, Verdict{}, err
 		}
 		e.Job.Interval, e.Scratch = 400_000_000, false
-		return BigState{Memory: "64MiB", Keys: 1 << 18, Wide: 512, Second: 50_000}.Run(ctx, e)
+		tally, v, err := big.Run(ctx, e)
+		tally.Add(bigStates, 1)
+		return tally, v, err
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"etl/internal/kafkatest"
@@ -18,9 +16,6 @@ var (
 	tv1   testservice.Shared[*kafkatest.Server]
 )
 
-// atOnce is how many parts run at once: workers mostly wait for their interval.
-var atOnce = strconv.Itoa(min(runtime.GOMAXPROCS(0)+2, 6))
-
 func TestMain(m *testing.M) {
 	if os.Getenv(fakeEnv) != "" {
 		if err := FakeBroker(); err != nil {
@@ -30,7 +25,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", atOnce); err != nil {
+	// All parts wait for a place of the suite's, not for one of package testing.
+	if err := flag.Set("test.parallel", "1000"); err != nil {
 		panic(err)
 	}
 	var err error
@@ -44,11 +40,8 @@ func TestMain(m *testing.M) {
 // finish judges the counts of the whole run.
 func finish(code int) int {
 	suite.Report(os.Stdout)
-	if code == 0 && suite.Complete() {
-		for _, w := range suite.Judge(testing.Short()) {
-			fmt.Println("torture: not shown:", w)
-			code = 1
-		}
+	if suite.Whole() && !suite.Judge(os.Stdout, testing.Short(), *longFlag) {
+		code = max(code, 1)
 	}
 	if err := suite.Close(); err != nil {
 		fmt.Println("torture:", err)
@@ -60,9 +53,9 @@ func finish(code int) int {
 type scenario func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error)
 
 // onFake runs a part on an in-process broker of its own.
-func onFake(t *testing.T, name string, f scenario) {
+func onFake(t *testing.T, name string, rank int, f scenario) {
 	t.Helper()
-	suite.Part(t, name, true, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+	suite.Part(t, name, suite.places, rank, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
 		b, err := StartFake(fmt.Sprintf("canary-of-the-password-%d", seed))
 		if err != nil {
 			return nil, Verdict{}, err
@@ -73,25 +66,28 @@ func onFake(t *testing.T, name string, f scenario) {
 }
 
 // onReal runs a part on the real broker that all share; nobody kills it.
-func onReal(t *testing.T, name string, f scenario) {
+func onReal(t *testing.T, name string, rank int, f scenario) {
 	t.Helper()
 	s := kafkatest.Shared(t)
-	suite.Part(t, name, true, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+	suite.Part(t, name, suite.places, rank, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
 		return f(ctx, OnReal(s.Server), dir, seed)
 	})
 }
 
-// onMortal runs a part on a real broker of its own, which may be killed. The parts of
-// one test run one after the other: a broker that starts needs a processor.
-func onMortal(t *testing.T, name string, cfg kafkatest.Config, f scenario) {
+// onMortal runs a part on a real broker of its own, which may be killed.
+func onMortal(t *testing.T, name string, rank int, cfg kafkatest.Config, f scenario) {
 	t.Helper()
 	cfg.Via = testservice.ViaProcess
-	suite.Part(t, name, false, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
+	suite.Part(t, name, suite.mortals, rank, func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error) {
 		s, err := kafkatest.Run(ctx, cfg)
 		if err != nil {
 			return nil, Verdict{}, err
 		}
 		defer s.Stop() //nolint:errcheck // it has nothing to lose
-		return f(ctx, OnReal(s), dir, seed)
+		tally, v, err := f(ctx, OnReal(s), dir, seed)
+		if tally != nil && cfg.TransactionVersion == 1 {
+			tally.Add(oldVersion, 1)
+		}
+		return tally, v, err
 	})
 }

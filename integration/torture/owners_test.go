@@ -17,7 +17,7 @@ func TestZombies(t *testing.T) {
 		}
 		n++
 		if !testing.Short() || p.Name == "log.append.checkpoint.before" {
-			onFake(t, p.Name, zombie(p, Kinds[n%len(Kinds)]))
+			onFake(t, p.Name, rankProofs, zombie(p, Kinds[n%len(Kinds)]))
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestZombiesReal(t *testing.T) {
 		}
 		n++
 		if !testing.Short() || p.Name == "kafka.endtxn.before" {
-			onReal(t, p.Name, zombie(p, Kinds[n%len(Kinds)]))
+			onReal(t, p.Name, rankRest, zombie(p, Kinds[n%len(Kinds)]))
 		}
 	}
 }
@@ -43,6 +43,7 @@ func zombie(p Point, k Kind) scenario {
 		if err != nil {
 			return nil, Verdict{}, err
 		}
+		e.Even = p.Recovers() // so that something is in doubt
 		l, err := e.Begin(ctx)
 		if err != nil {
 			return nil, Verdict{}, err
@@ -62,10 +63,10 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, r := range Refusals {
 		if !testing.Short() || r.Name == "foreign lineage" || r.Name == "marker ahead" {
-			onFake(t, r.Name, refusal(r))
+			onFake(t, r.Name, rankProofs, refusal(r))
 		}
 		if !testing.Short() {
-			onReal(t, "real "+r.Name, refusal(r))
+			onReal(t, "real "+r.Name, rankRest, refusal(r))
 		}
 	}
 }
@@ -76,7 +77,7 @@ func refusal(r Refusal) scenario {
 		if err != nil {
 			return nil, Verdict{}, err
 		}
-		e.Scratch = false
+		e.Scratch, e.Even = false, true
 		l, err := e.Begin(ctx)
 		if err != nil {
 			return nil, Verdict{}, err
@@ -93,7 +94,7 @@ func TestOlderCheckpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in the full run")
 	}
-	onFake(t, "accepted duplicates", func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+	onFake(t, "accepted duplicates", rankProofs, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, Count, dir, seed, 0)
 		if err != nil {
 			return nil, Verdict{}, err
@@ -115,7 +116,7 @@ func TestClosing(t *testing.T) {
 		t.Skip("in the full run")
 	}
 	for _, p := range onTheWay(Closing) {
-		onFake(t, p.Name, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
+		onFake(t, p.Name, rankProofs, func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 			e, err := episode(b, Fan, dir, seed, 0)
 			if err != nil {
 				return nil, Verdict{}, err

@@ -31,6 +31,8 @@ type Point struct {
 	Frozen bool
 	// Many says that it is passed several times in a start or a checkpoint.
 	Many bool
+	// Doubt says that it is passed only if the last attempt left something in doubt.
+	Doubt bool
 }
 
 // Points are all fault points there are. A test compares them with the code.
@@ -98,12 +100,12 @@ var Points = []Point{
 	{Name: "log.append.attempt.after", K: "K47", Road: Restart, Frozen: true},
 	{Name: "recover.V2", K: "K47b", Road: Restart, Frozen: true},
 	{Name: "recover.V3", K: "K48", Road: Restart, Frozen: true},
-	{Name: "kafka.recover.probed", K: "K50", Road: Restart, Frozen: true},
+	{Name: "kafka.recover.probed", K: "K50", Road: Restart, Frozen: true, Doubt: true},
 	{Name: "recover.V4", K: "K50b", Road: Restart, Frozen: true},
 	{Name: "kafka.recover.resolved", K: "K51", Road: Marker},
-	{Name: "recover.committed", K: "K51b", Road: Restart, Frozen: true},
-	{Name: "log.append.confirmed.before", K: "K51c", Road: Restart, Frozen: true},
-	{Name: "log.append.confirmed.after", K: "K51d", Road: Restart, Frozen: true},
+	{Name: "recover.committed", K: "K51b", Road: Restart, Frozen: true, Doubt: true},
+	{Name: "log.append.confirmed.before", K: "K51c", Road: Restart, Frozen: true, Doubt: true},
+	{Name: "log.append.confirmed.after", K: "K51d", Road: Restart, Frozen: true, Doubt: true},
 	{Name: "recover.V5", K: "K52a", Road: Restart, Frozen: true},
 	{Name: "kafka.fence.before", K: "K52", Road: Restart, Frozen: true},
 	{Name: "kafka.fence.described", K: "K52b", Road: Restart, Frozen: true, Many: true},

@@ -43,10 +43,8 @@ const refusedStarts = 2
 // Refuse lets a job die with transactions in doubt, tries the wrong start, compares
 // what is there before and after, and lets the job go on.
 func (l *Life) Refuse(ctx context.Context, r Refusal) error {
-	for range 2 {
-		if err := l.die(ctx, aim{point: "checkpoint.published", nth: 6}); err != nil || !l.OK() {
-			return err
-		}
+	if err := l.dieBy(ctx, aim{point: inDoubt, nth: 6}, aim{point: inDoubt, nth: 6}); err != nil || !l.OK() {
+		return err
 	}
 	args, mend, err := r.Spoil(ctx, l)
 	if err != nil {
@@ -71,7 +69,7 @@ func (l *Life) Refuse(ctx context.Context, r Refusal) error {
 	if err := mend(); err != nil {
 		return fmt.Errorf("mend: %w", err)
 	}
-	l.Tally.Add("refusals", 1)
+	l.Tally.Add(refusals, 1)
 	return l.Finish(ctx)
 }
 

@@ -5,7 +5,7 @@ import "context"
 // crowded has rows in every epoch of every subtask, and the second checkpoint of
 // every start aborted.
 func crowded(e *Episode) {
-	e.Rate, e.NoDeclines, e.Faults = 600, true, "checkpoint.append.declined:2:error"
+	e.Rate, e.Even, e.NoDeclines, e.Faults = 600, true, true, "checkpoint.append.declined:2:error"
 }
 
 // Reuse makes a restart find, n times, that the id of a committed transaction was
@@ -15,10 +15,9 @@ func crowded(e *Episode) {
 // restart dies when it has heard so.
 func (l *Life) Reuse(ctx context.Context, n int) error {
 	for range n {
-		for _, a := range []aim{{point: "kafka.flush.after", nth: 5}, {point: "kafka.recover.resolved", nth: 1}} {
-			if err := l.die(ctx, a); err != nil || !l.OK() {
-				return err
-			}
+		err := l.dieBy(ctx, aim{point: "kafka.flush.after", nth: 5}, aim{point: "kafka.recover.resolved", nth: 1})
+		if err != nil || !l.OK() {
+			return err
 		}
 	}
 	return nil

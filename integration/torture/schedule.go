@@ -3,6 +3,7 @@ package torture
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type aim struct {
 	point string // "" for a random time
 	nth   int
 	after time.Duration // of a random time
+	dealt bool          // it was the point's turn
 }
 
 // fault is the aim as ETL_FAULT has it.
@@ -23,14 +25,15 @@ func (a aim) fault() string {
 
 // schedule deals out deaths: all points in turn, so that none is left to luck, and
 // between them random times; after some deaths the next comes while the job
-// recovers.
+// recovers. A point that was missed has its turn once more.
 type schedule struct {
 	r      *rand.Rand
 	points []Point
 	up     []Point // those before the first record is read
 	turn   int
-	passes int  // a death comes at one of the first so many passes
-	again  bool // the next one comes during the recovery
+	soon   []aim // what comes before anything is drawn
+	passes int   // a death comes at one of the first so many passes
+	again  bool  // the next one comes during the recovery
 	first  bool
 }
 
@@ -56,6 +59,11 @@ func (s *schedule) next() aim {
 			return s.at(onTheWay(Fresh)[0])
 		}
 	}
+	if len(s.soon) > 0 {
+		a := s.soon[0]
+		s.soon = s.soon[1:]
+		return a
+	}
 	if s.again {
 		s.again = false
 		if s.r.IntN(3) == 0 {
@@ -69,7 +77,28 @@ func (s *schedule) next() aim {
 	}
 	p := s.points[s.turn%len(s.points)]
 	s.turn++
-	return s.at(p)
+	a := s.at(p)
+	a.dealt = true
+	if p.Doubt {
+		s.soon = append(s.soon, a)
+		return aim{point: inDoubt, nth: 2}
+	}
+	return a
+}
+
+// inDoubt is where a death leaves a checkpoint that is published and not committed.
+const inDoubt = "checkpoint.published"
+
+// miss gives the point of an aim another turn, at its first pass.
+func (s *schedule) miss(a aim) {
+	if !a.dealt {
+		return
+	}
+	a.dealt, a.nth = false, 1
+	if slices.ContainsFunc(s.points, func(p Point) bool { return p.Name == a.point && p.Doubt }) {
+		s.soon = append(s.soon, aim{point: inDoubt, nth: 2})
+	}
+	s.soon = append(s.soon, a)
 }
 
 // at aims at one of the first passes of a point.

@@ -30,6 +30,7 @@ const (
 	killsAgain   = "kills before the job ran again"
 	killsOther   = "kills when something had happened"
 	killsMissed  = "points not reached in time"
+	notKilled    = "kills left out for want of time"
 	brokerKills  = "kills of brokers"
 	brokerAimed  = "kills of brokers aimed at EndTxn"
 	brokerOrders = "restarts of brokers in order"
@@ -50,6 +51,13 @@ const (
 	rowsOut      = "rows out"
 	restored     = "checkpoints restored into a scratch job"
 	episodes     = "episodes"
+	twoOwners    = "two owners"
+	refusals     = "refusals"
+	controlsSeen = "controls caught"
+	controlsHung = "controls caught by dying brokers"
+	oldVersion   = "runs on transaction version 1"
+	twoSlots     = "runs with two slots and no cooling"
+	bigStates    = "runs with state larger than memory"
 )
 
 const killAt = "kill at "

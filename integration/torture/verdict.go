@@ -43,6 +43,9 @@ func (v *Verdict) Add(checker, format string, args ...any) {
 	}
 }
 
+// count is how many checkers of this name found something: 0 or 1.
+func (v *Verdict) count(checker string) int { return min(1, v.Found[checker]) }
+
 // OK says that nothing was found.
 func (v *Verdict) OK() bool { return len(v.Found) == 0 }
 

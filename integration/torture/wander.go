@@ -3,7 +3,6 @@ package torture
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -14,13 +13,18 @@ import (
 // every key must have its true count.
 func wander(ctx context.Context, l *Life) error {
 	for _, dies := range []string{"", "log.append.abandoned.before", "", "log.append.abandoned.after"} {
-		if err := l.die(ctx, aim{after: 1500 * time.Millisecond}); err != nil || !l.OK() {
+		if err := l.settle(ctx, 5); err != nil || !l.OK() {
 			return err
 		}
 		if err := l.fromOldest(ctx, dies); err != nil || !l.OK() {
 			return err
 		}
 	}
+	return l.recount(ctx)
+}
+
+// recount lets the job come to its end, and looks at the counts it came to.
+func (l *Life) recount(ctx context.Context) error {
 	if err := l.feed.Pause(ctx); err != nil {
 		return err
 	}
@@ -56,16 +60,7 @@ func (l *Life) fromOldest(ctx context.Context, dies string) error {
 		l.dead(w)
 		return nil
 	}
-	w, err := l.Start("", args...)
-	if err != nil {
-		return err
-	}
-	if !l.checkpoints(w, 3) {
-		l.Add(Alive, "no checkpoints from an older one: %s", w.Ended())
-	}
-	w.Kill()
-	l.dead(w)
-	return nil
+	return l.settle(ctx, 3, args...)
 }
 
 // finalCounts checks of every key that its highest count and sum are those of the

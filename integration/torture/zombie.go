@@ -15,7 +15,7 @@ const ownerPatience = 30 * time.Second
 // nth counts the passes of the point.
 func (l *Life) Zombie(ctx context.Context, p Point, nth int) error {
 	if p.Recovers() {
-		if err := l.die(ctx, aim{point: "checkpoint.published", nth: 3}); err != nil || !l.OK() {
+		if err := l.dieBy(ctx, aim{point: inDoubt, nth: 3}); err != nil || !l.OK() {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (l *Life) Zombie(ctx context.Context, p Point, nth int) error {
 		}
 	}
 	old.Signal(syscall.SIGCONT)
-	l.Tally.Add("two owners", 1)
+	l.Tally.Add(twoOwners, 1)
 	if p.Name == "recover.V1" {
 		old, next = next, old // the one that was stopped had not looked yet, and takes over in its turn
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,7 +76,7 @@ func (r *result) note(line string) {
 }
 
 func (r *result) tests(byKind map[string][]string) {
-	var pkgs []string
+	pkgs := slices.Clone(r.tier.pkgs)
 	for _, k := range r.tier.kinds {
 		pkgs = append(pkgs, byKind[k]...)
 	}

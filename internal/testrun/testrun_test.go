@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -39,6 +42,34 @@ func TestEveryKindIsRun(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("no tier runs the packages of kind %q", k.name)
+		}
+	}
+}
+
+// What is slow is named by its test: a new name must not take it out of its tier, and a
+// new switch not stay without one.
+func TestSlowTestsAreThere(t *testing.T) {
+	names := map[string]bool{}
+	for _, tier := range tiers {
+		for _, pkg := range tier.pkgs {
+			files, err := filepath.Glob("../../" + strings.TrimPrefix(pkg, "etl/") + "/*_test.go")
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s: %d files, %v", pkg, len(files), err)
+			}
+			for _, f := range files {
+				b, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(b, -1) {
+					names[string(m[1])] = true
+				}
+			}
+		}
+	}
+	for _, name := range slow {
+		if !names[name] {
+			t.Errorf("there is no %s", name)
 		}
 	}
 }

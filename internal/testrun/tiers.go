@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // kind is a set of packages. Markers are import paths: a package whose tests
 // link one of them, directly or not, is of this kind. Below is a folder, which
 // decides first. The first kind that fits counts.
@@ -31,6 +33,7 @@ type tier struct {
 	about   string
 	group   string   // "test" or "torture"
 	kinds   []string // whose packages it runs
+	pkgs    []string // these packages too, by path
 	command []string // instead of packages: a program that judges by its exit code
 	flags   []string // for go test
 	env     []string
@@ -42,6 +45,9 @@ var (
 	real     = []string{"ETL_REQUIRE_REAL=1"}
 	oneByOne = []string{"-p=1", "-count=1"}
 )
+
+// slow are the tests that do more with ETL_SLOW or ETL_HEAL_TRIES.
+var slow = []string{"TestExpiredMarkerOnABroker", "TestBrokerKilledAtEndTxn", "TestBrokerKilledWhileFencing", "TestBrokerKilledUnderTheWriter"}
 
 // tiers in the order they run: what fails quickly comes first.
 var tiers = []tier{
@@ -61,6 +67,9 @@ var tiers = []tier{
 
 	{name: "kills", group: "torture", about: "the kill harness, full counts, bounded by ETL_TORTURE_BUDGET",
 		kinds: []string{"torture"}, flags: append(oneByOne, "-timeout=0"), env: real},
+	{name: "slow", group: "torture", about: "tests on real Kafka that wait for a minute or kill brokers many times",
+		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
+		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=6")},
 	{name: "simulation-long", group: "torture", about: "the whole engine in virtual time, thousands of seeds",
 		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=1"}},
 }

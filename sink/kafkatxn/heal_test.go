@@ -190,7 +190,7 @@ func TestVerifyWithoutReadIsNotVisible(t *testing.T) {
 // A broker is killed around EndTxn, again and again, with 64 partitions: whatever it
 // does with its markers, a repeated commit ends with every row visible, once. On
 // brokers with KAFKA-20734 some of these commits need the heal; ETL_HEAL_TRIES asks for
-// more tries, until one was seen.
+// more tries, until one was seen. In 40 of them one has to be.
 func TestBrokerKilledAtEndTxn(t *testing.T) {
 	for name, tv := range map[string]int{"tv2": 0, "tv1": 1} {
 		t.Run(name, func(t *testing.T) { killedAtEndTxn(t, kafkatest.Config{TransactionVersion: tv}) })
@@ -218,7 +218,7 @@ func killedAtEndTxn(t *testing.T, cfg kafkatest.Config) {
 		}
 		t.Logf("try %d: healed so far %d", try, healed)
 	}
-	if untilSeen && healed == 0 {
+	if untilSeen && healed == 0 && tries >= 40 {
 		t.Errorf("no transaction hung in %d tries", tries)
 	}
 }
