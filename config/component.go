@@ -32,8 +32,9 @@ type Component struct {
 	node    *node
 	build   *builder
 	inputs  []input
-	letters []*Component // those whose dead letters it takes
-	raw     bool         // dead letters come as records
+	letters []*Component  // those whose dead letters it takes
+	raw     bool          // dead letters come as records
+	counted *pipeline.Key // by which rows are counted before the sink; see Versions
 	parts   Parts
 	out     *stream.Schema // what its users see
 	from    stream.UID     // the node its users take from
@@ -88,6 +89,9 @@ type Parts struct {
 	Claims []Claim
 	// Limits are the settings that make the guarantee weaker than exactly once.
 	Limits []Limit
+	// Versioned makes an operator count the records of each key for a sink behind it
+	// (stream.Record.Version); nil when it cannot.
+	Versioned func()
 	// Notes are what the reader of the output should know, for plans, as far as it can
 	// be told before a server is asked.
 	Notes []string

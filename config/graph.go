@@ -38,6 +38,9 @@ func (c *Component) nodes() []*pipeline.Node {
 			return []*pipeline.Node{fields, n}
 		}
 	}
+	if c.counted != nil {
+		return []*pipeline.Node{c.counterNode(n), n}
+	}
 	if !c.decoded() {
 		return []*pipeline.Node{n}
 	}
@@ -52,7 +55,7 @@ func (c *Component) nodes() []*pipeline.Node {
 // byUID returns the component that a node belongs to.
 func (b *builder) byUID(uid stream.UID) *Component {
 	for _, c := range b.components {
-		if c.UID == uid || c.from == uid || c.takesLetters() && c.UID+"-letters" == uid {
+		if c.UID == uid || c.from == uid || c.takesLetters() && c.UID+"-letters" == uid || c.counted != nil && c.counterUID() == uid {
 			return c
 		}
 	}

@@ -20,13 +20,16 @@ const (
 	AtMostOnce
 	// AtLeastOnce: a failure may repeat records.
 	AtLeastOnce
+	// EffectivelyOnce: a failure may show readers values again that they have seen; in the
+	// end each key has the value that ExactlyOnce gives it.
+	EffectivelyOnce
 	// ExactlyOnce: neither.
 	ExactlyOnce
 )
 
 // String returns the level as plans and logs word it.
 func (l Level) String() string {
-	return [...]string{"no guarantee", "at most once", "at least once", "exactly once"}[l]
+	return [...]string{"no guarantee", "at most once", "at least once", "effectively once", "exactly once"}[l]
 }
 
 // MarshalText returns the level as metrics and JSON word it: exactly_once.

@@ -121,6 +121,9 @@ func (c *Component) checkSink(def string) {
 // objects of them when it wants those.
 func (c *Component) letterInputs() (in []pipeline.Input, fields *pipeline.Node) {
 	for _, from := range c.letters {
+		if from.counted != nil {
+			in = append(in, pipeline.Input{From: from.counterUID(), Tag: pipeline.DeadLetterTag})
+		}
 		in = append(in, pipeline.Input{From: from.from, Tag: pipeline.DeadLetterTag})
 	}
 	if !c.raw {

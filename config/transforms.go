@@ -171,7 +171,13 @@ func makeAggregate(c *Component, s *AggregateSpec) Parts {
 	for _, k := range s.Key {
 		texts = append(texts, string(k))
 	}
-	p := Parts{Out: c.output("aggregates", ok, a), Detail: names(s.Aggregates) + " " + s.Emit, Operator: &pipeline.Operator{New: a.New, Keyed: a.Descriptors()}}
+	op := &pipeline.Operator{New: a.New, Keyed: a.Descriptors()}
+	p := Parts{Out: c.output("aggregates", ok, a), Detail: names(s.Aggregates) + " " + s.Emit, Operator: op}
+	p.Versioned = func() {
+		v := a
+		v.Versioned = true
+		op.New, op.Keyed = v.New, v.Descriptors()
+	}
 	p.Key = &pipeline.Key{Text: strings.Join(texts, ", "), New: func() pipeline.Keyer { return transform.NewKeyer(a.Key) }}
 	return p
 }
