@@ -44,7 +44,13 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 	for s := first; s < first+n; s++ {
 		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newSimulation(t, s).run() })
+			synctest.Test(t, func(t *testing.T) {
+				sim := newSimulation(t, s)
+				if sim.deferred = s%2 == 0; sim.deferred {
+					sim.slow = 70 * time.Millisecond // more than an interval
+				}
+				sim.run()
+			})
 		})
 	}
 }
@@ -60,6 +66,9 @@ type simulation struct {
 	records int
 	crashes map[string]int
 	build   func() *Graph // nil for the counting job
+	// deferred: a restart leaves what is prepared to the sink's lanes.
+	deferred bool
+	slow     time.Duration // of commits
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -88,9 +97,9 @@ func (s *simulation) graph() *Graph {
 		{UID: "slow", Kind: OperatorKind, Type: "slow", Out: schema, Inputs: []Input{{From: "in"}}, Operator: &Operator{New: func() transform.Operator { return &slow{} }}},
 		{UID: "count", Kind: OperatorKind, Type: "count", Out: schema, Inputs: []Input{{From: "slow", Key: &Key{Text: "key", New: func() Keyer { return byKey{} }}}},
 			Operator: &Operator{New: func() transform.Operator { return &counter{} }, Keyed: counterState}},
-		{UID: "out", Kind: SinkKind, Type: "mem", Inputs: []Input{{From: "count"}}, Sink: &Sink{Features: sink.Features{Transactional: true, Marker: true},
+		{UID: "out", Kind: SinkKind, Type: "mem", Inputs: []Input{{From: "count"}}, Sink: &Sink{Features: sink.Features{Transactional: true, Marker: true, Deferred: s.deferred},
 			NewWriter:    func() sink.Writer { return &memWriter{o: s.out} },
-			NewCommitter: func() sink.Committer { return &memCommitter{o: s.out} }}},
+			NewCommitter: func() sink.Committer { return &memCommitter{o: s.out, slow: s.slow} }}},
 	}}
 }
 

@@ -242,8 +242,9 @@ func (p *memPending) Finish(ctx context.Context, _ state.Uploader) (sink.Prepare
 
 // memCommitter finishes transactions of the outside store.
 type memCommitter struct {
-	o   *outside
-	env sink.CommitEnv
+	o    *outside
+	env  sink.CommitEnv
+	slow time.Duration // added to every commit
 }
 
 func (c *memCommitter) Open(_ context.Context, env sink.CommitEnv) error { c.env = env; return nil }
@@ -273,7 +274,7 @@ func (c *memCommitter) Commit(ctx context.Context, p checkpoint.Permit, k checkp
 	if !p.Covers(&k) {
 		return sink.Result{}, fmt.Errorf("permit %s does not cover %s", p.ID(), sink.Name(&k))
 	}
-	if err := c.env.Clock.Sleep(ctx, 2*time.Millisecond); err != nil {
+	if err := c.env.Clock.Sleep(ctx, 2*time.Millisecond+c.slow); err != nil {
 		return sink.Result{}, err
 	}
 	c.o.mu.Lock()

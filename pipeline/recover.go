@@ -216,7 +216,8 @@ func (a *attempt) unmoved(ctx context.Context, id stream.CheckpointID) error {
 }
 
 // resolve is V5: commit what the restored checkpoint lists, each lane in id
-// order, verify, and note it durably before anything is fenced.
+// order, verify, and note it durably before anything is fenced. What can wait
+// (sink.Features.Deferred) is left to its lanes, and is noted when it is done.
 func (a *attempt) resolve(ctx context.Context, ev *sink.Evidence) error {
 	if a.restored == nil || broken.Is(broken.NoCommitOnRecovery) {
 		return nil
@@ -234,12 +235,15 @@ func (a *attempt) resolve(ctx context.Context, ev *sink.Evidence) error {
 	for i := range a.restored.Committables {
 		lanes[a.restored.Committables[i].Lane()] = a.restored.ID
 	}
+	for _, waiting := range a.ledger.Waiting(a.restored.ID) {
+		delete(lanes, waiting)
+	}
 	return a.log.Confirm(ctx, lanes)
 }
 
-// settled waits until everything up to id is resolved.
+// settled waits until everything up to id is resolved that cannot wait.
 func (a *attempt) settled(ctx context.Context, id stream.CheckpointID) error {
-	for !a.ledger.Settled(id) {
+	for slices.ContainsFunc(a.ledger.Waiting(id), func(t stream.TaskID) bool { return !a.deferred(t.UID) }) {
 		select {
 		case <-a.resolved:
 		case err := <-a.errs:
@@ -251,9 +255,21 @@ func (a *attempt) settled(ctx context.Context, id stream.CheckpointID) error {
 	return nil
 }
 
-// fence is V6: abort and clean what lower attempts left. Everything the restored
-// checkpoint lists is resolved by now, so there is nothing to keep.
-func (a *attempt) fence(ctx context.Context) error { return a.fenceExcept(ctx, nil) }
+// deferred reports whether what a sink has prepared can wait for its lanes.
+func (a *attempt) deferred(uid stream.UID) bool {
+	n := a.graph.Node(uid)
+	return n != nil && n.Sink != nil && n.Sink.Features.Deferred
+}
+
+// fence is V6: abort and clean what lower attempts left. What the restored
+// checkpoint lists is resolved by now, but for what was left to the lanes.
+func (a *attempt) fence(ctx context.Context) error {
+	var keep []checkpoint.Committable
+	if a.restored != nil {
+		keep, _ = a.ledger.List(a.restored.ID)
+	}
+	return a.fenceExcept(ctx, keep)
+}
 
 func (a *attempt) fenceExcept(ctx context.Context, keep []checkpoint.Committable) error {
 	owners := a.history().Owners(a.number())
@@ -261,16 +277,20 @@ func (a *attempt) fenceExcept(ctx context.Context, keep []checkpoint.Committable
 		return nil
 	}
 	for uid, c := range a.committers {
-		var own []checkpoint.Committable
-		for _, k := range keep {
-			if k.Sink == uid {
-				own = append(own, k)
-			}
-		}
-		if err := c.Fence(ctx, owners, own); err != nil {
+		if err := c.Fence(ctx, owners, of(uid, keep)); err != nil {
 			return fmt.Errorf("fence %s: %w", uid, err)
 		}
 		fault.Point("recover.fenced")
 	}
 	return nil
+}
+
+// of returns the committables of one sink.
+func of(uid stream.UID, cs []checkpoint.Committable) (own []checkpoint.Committable) {
+	for _, c := range cs {
+		if c.Sink == uid {
+			own = append(own, c)
+		}
+	}
+	return own
 }

@@ -234,7 +234,7 @@ func (a *attempt) endOwn() error {
 		keep = a.log.History().Unresolved(m)
 	}
 	for uid, c := range a.committers {
-		if err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, keep); err != nil {
+		if err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, of(uid, keep)); err != nil {
 			return fmt.Errorf("end the open transactions of %s: %w", uid, err)
 		}
 	}
@@ -274,7 +274,11 @@ func (a *attempt) commitOwn(ctx context.Context) error {
 	if err := a.settled(ctx, m.ID); err != nil {
 		return err
 	}
-	if err := a.log.Confirm(ctx, lanes); err != nil {
+	waiting := a.ledger.Waiting(m.ID)
+	for _, w := range waiting {
+		delete(lanes, w)
+	}
+	if err := a.log.Confirm(ctx, lanes); err != nil || len(waiting) > 0 {
 		return err
 	}
 	a.job.update(func(s *Status) { s.Confirmed = m.ID })

@@ -124,6 +124,18 @@ func (l *Ledger) Settled(id stream.CheckpointID) bool {
 	return true
 }
 
+// Waiting returns the lanes that hold back checkpoint id.
+func (l *Ledger) Waiting(id stream.CheckpointID) (lanes []stream.TaskID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for t, n := range l.lanes {
+		if len(n.entries) > 0 && n.entries[0].c.Checkpoint <= id {
+			lanes = append(lanes, t)
+		}
+	}
+	return lanes
+}
+
 // Laggard names a lane that holds back checkpoint id, for history and messages.
 func (l *Ledger) Laggard(id stream.CheckpointID) (stream.TaskID, bool) {
 	l.mu.Lock()

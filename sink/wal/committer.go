@@ -90,8 +90,8 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 	if r.Rejects > 0 {
 		c.env.Log.Warn("rows that the outside refused were put aside", "sink", cm.Lane().String(), "checkpoint", cm.Checkpoint.String(), "rows", r.Rejects, "where", r.Detail)
 	}
-	c.life.delivered(cm.Subtask, cm.Checkpoint)
 	c.mu.Lock()
+	c.life.delivered(cm.Subtask, cm.Checkpoint)
 	c.newest[cm.Subtask] = max(c.newest[cm.Subtask], cm.Checkpoint)
 	c.mu.Unlock()
 	return r, nil
@@ -133,7 +133,11 @@ func (c *Committer) Fence(ctx context.Context, owners []stream.Attempt, keep []c
 			return err
 		}
 		entries = append(entries, e)
-		c.life.sealed(e.Subtask, e.Checkpoint, e.Bytes, true)
+		c.mu.Lock()
+		if e.Checkpoint > c.newest[e.Subtask] { // its lane may be at work already
+			c.life.sealed(e.Subtask, e.Checkpoint, e.Bytes, true)
+		}
+		c.mu.Unlock()
 	}
 	fault.Point("wal.fence.before")
 	if err := c.back.Fence(ctx, owners, entries); err != nil {

@@ -162,5 +162,15 @@ func TestLogIsBounded(t *testing.T) {
 		if l.delivered(0, id); waits(0) {
 			t.Error("everything is delivered, and a writer waits")
 		}
+		l.sink.o.MaxEpochs = 2
+		for i := range stream.CheckpointID(3) {
+			l.sealed(0, id+i, 1, true)
+		}
+		if !waits(0) {
+			t.Error("every checkpoint lists three epochs, and a writer does not wait")
+		}
+		if l.delivered(0, id); waits(0) {
+			t.Error("two epochs make a writer wait")
+		}
 	})
 }

@@ -13,6 +13,8 @@ type Options struct {
 	// MaxLog bounds the bytes that are published and not delivered; default 1 GiB. Write
 	// waits beyond it.
 	MaxLog int64
+	// MaxEpochs bounds their number, because every checkpoint lists them all; default 500.
+	MaxEpochs int
 }
 
 // Sink is a target behind its log, as a program plugs it into a pipeline.
@@ -28,6 +30,9 @@ type Sink struct {
 func New(t Target, o Options) *Sink {
 	if o.MaxLog == 0 {
 		o.MaxLog = 1 << 30
+	}
+	if o.MaxEpochs == 0 {
+		o.MaxEpochs = 500
 	}
 	return &Sink{target: t, o: o, lives: map[stream.Attempt]*life{}}
 }
@@ -125,16 +130,16 @@ func (l *life) delivered(subtask int, id stream.CheckpointID) {
 func (l *life) wait(ctx context.Context, open int64) error {
 	for {
 		l.mu.Lock()
-		total, published := open, int64(0)
+		total, published := open, 0
 		for _, h := range l.held {
 			total += h.bytes
 			if h.published {
-				published += h.bytes
+				published++
 			}
 		}
 		moved := l.moved
 		l.mu.Unlock()
-		if total <= l.sink.o.MaxLog || published == 0 {
+		if published == 0 || total <= l.sink.o.MaxLog && published <= l.sink.o.MaxEpochs {
 			return nil
 		}
 		select {
