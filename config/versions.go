@@ -62,8 +62,17 @@ func (c *Component) repeatable(i Idempotent) bool {
 			return bad("delivery", fmt.Sprintf("%s may give other values in a replay (%s), so that repeating is not harmless", a.Name, o.NonDeterministic), "use delivery: two_phase or wal, or make the path deterministic")
 		}
 	}
+	if !c.aggregated() {
+		return true
+	}
+	if _, why := c.origin(i.Key); why != "" {
+		return bad("delivery", "a replay may give other rows, and those of before would stay: "+why, "write the key of the aggregate and nothing between, or use delivery: two_phase or wal")
+	}
 	return true
 }
+
+// aggregated reports whether the rows come from an aggregate.
+func (c *Component) aggregated() bool { return slices.ContainsFunc(c.ancestors(), (*Component).keyed) }
 
 // ancestors are all components before c, each once.
 func (c *Component) ancestors() (out []*Component) {
@@ -94,15 +103,11 @@ func (c *Component) guard(i Idempotent) (guard, note string) {
 			c.Problem("version", "sink.version", "the position of a record is no version here: "+why, "write version: counter")
 		}
 		return "position", "guard: the position of the record; a replay never shows an older value, as long as producers keep each key in one partition"
-	case !slices.ContainsFunc(c.ancestors(), (*Component).keyed):
+	case !c.aggregated():
 		c.counted = i.By
 		return "counter", "guard: a counter of each key, kept in the state of " + string(c.counterUID()) + "; a replay never shows an older value"
 	}
-	from, why := c.origin(i.Key)
-	if why != "" {
-		c.Problem("version", "sink.version", "nothing counts the updates of a key: "+why, "write the key of the aggregate, or version: none, which lets readers see older values during recovery")
-		return "none", why
-	}
+	from, _ := c.origin(i.Key)
 	from.parts.Versioned()
 	return "counter", "guard: the number of records of the key, kept in the state of " + from.Name + "; a replay never shows an older value"
 }
@@ -122,11 +127,17 @@ func fieldOf(text string, from *Component) (string, bool) {
 }
 
 // origin follows the key back to the aggregate whose key it is, or says why there is none.
+//
+// What an aggregate emits between two checkpoints depends on when they are taken, and on
+// the order of records of several partitions. A replay gives each of its keys the same last
+// value, and that replaces whatever was written. A row under another key than the
+// aggregate's, or one that a filter lets through, may never be written again; and what a
+// second aggregate counts is another number then.
 func (c *Component) origin(key []string) (from *Component, why string) {
 	at := c
 	for {
 		if len(at.inputs) != 1 {
-			return nil, at.Name + " takes from several components, whose updates of a key have no common count"
+			return nil, at.Name + " takes from several components, whose updates of a key have no order"
 		}
 		from := at.inputs[0].Component
 		fields := make([]string, len(key))
@@ -139,11 +150,15 @@ func (c *Component) origin(key []string) (from *Component, why string) {
 		}
 		switch from.Type {
 		case "filter", "route":
+			return nil, from.Name + " chooses among values of the aggregate that depend on when checkpoints are taken"
 		case "map":
 			if key, why = mapped(from, fields); why != "" {
 				return nil, why
 			}
 		case "aggregate":
+			if from.aggregated() {
+				return nil, from.Name + " counts rows of another aggregate, whose number depends on when checkpoints are taken"
+			}
 			return from, from.notKey(fields)
 		default:
 			return nil, fmt.Sprintf("%s makes other rows of those of the aggregate", from.Name)

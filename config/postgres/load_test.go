@@ -33,7 +33,7 @@ func TestFiles(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	prefix := ""
-	datadriven.RunTest(t, "testdata/load", func(t *testing.T, d *datadriven.TestData) string {
+	story := func(t *testing.T, d *datadriven.TestData) string {
 		if d.Cmd == "prefix" {
 			prefix = d.Input + "\n"
 			return ""
@@ -55,5 +55,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("a password is shown:\n%s", b.String())
 		}
 		return b.String()
-	})
+	}
+	for _, file := range []string{"testdata/load", "testdata/idempotent"} {
+		datadriven.RunTest(t, file, story)
+	}
 }

@@ -24,7 +24,10 @@ type Sink struct {
 	LockTimeout config.Duration         `yaml:"lock_timeout" default:"10s" doc:"how long a statement waits for a lock before it is tried again"`
 	Memory      config.Size             `yaml:"memory" default:"64MiB" doc:"how much of an epoch a subtask keeps in memory; the rest goes to disk"`
 	SpillDir    string                  `yaml:"spill_dir" doc:"the folder for what does not fit into memory; default the system's folder for temporary files"`
-	_           struct{}                `reserved:"version write"`
+	Version     string                  `yaml:"version" default:"auto" oneof:"auto|counter|position|none" doc:"of idempotent: how an older row is told from a newer one; auto counts the records of each key, position takes offsets, none has no guard"`
+	VersionCol  string                  `yaml:"version_column" default:"etl_version" doc:"of idempotent: the bigint column of versions"`
+	ScopeCol    string                  `yaml:"scope_column" default:"etl_scope" doc:"of idempotent: the text column that says what versions can be compared"`
+	_           struct{}                `reserved:"write"`
 }
 
 // writing is what all ways of delivery share: what of which table is written.
@@ -59,6 +62,11 @@ func deliver(c *config.Component, s *Sink) {
 		s.Delivery = "at_least_once"
 	case s.Delivery == "two_phase" && mode != checkpoint.ExactlyOnce:
 		c.Problem("delivery", "sink.delivery", "two_phase needs checkpoints of mode exactly_once, and the mode is "+string(mode), "remove delivery, or set checkpoint.mode: exactly_once")
+	}
+	for _, key := range []string{"version", "version_column", "scope_column"} {
+		if s.Delivery != "idempotent" && c.Has(key) {
+			c.Problem(key, "sink.delivery", key+" belongs to delivery: idempotent, and the delivery is "+s.Delivery, "remove "+key)
+		}
 	}
 	if s.Delivery != "two_phase" && c.Has("strategy") {
 		c.Problem("strategy", "sink.delivery", "strategy belongs to delivery: two_phase, and the delivery is "+s.Delivery, "remove strategy")
@@ -108,6 +116,8 @@ func place(s *Sink, err error) string {
 		return "columns"
 	case "postgres.key", "postgres.no_unique_key":
 		return "key"
+	case "postgres.no_version_column", "postgres.version_column":
+		return "version"
 	case "postgres.mode":
 		return "mode"
 	case "postgres.strategy", "postgres.prepared_too_few", "postgres.prepared_conflict", pgconn.CodePreparedDisabled:

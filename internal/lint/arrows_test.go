@@ -68,7 +68,7 @@ var rooms = []room{
 	{"internal/control", ground + "stream pipeline", ""},
 
 	{"config/file", engine + "pipeline config sink/twophase/file", "parquet yaml"},
-	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/idempotent/postgres internal/pgconn", "pgx yaml"},
+	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/idempotent sink/idempotent/postgres internal/pgconn", "pgx yaml"},
 	{"config/kafka", engine + "pipeline config source/kafka sink/twophase/kafka internal/kafkaconn", "kafka yaml"},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.

@@ -154,3 +154,40 @@ func (c Config) Preflight(ctx context.Context, w stream.World, job string, uid s
 
 // spillDir is never used: what is written at once fits into memory.
 func spillDir() string { return os.TempDir() }
+
+// Setup returns the statements that prepare the table: the guard's columns and, when role is
+// not empty, the least rights that role needs. The table itself must exist.
+func (c Config) Setup(_ context.Context, _ stream.World, _ string, _ stream.UID, role string) (out []sqltxn.Statement, err error) {
+	c = c.WithDefaults()
+	schema, name, err := sqltxn.SplitTable(c.Table)
+	if err != nil {
+		return nil, err
+	}
+	table := pgconn.Ident(schema, name)
+	if ddl := c.DDL(); ddl != "" {
+		out = append(out, sqltxn.Statement{SQL: ddl, Why: "the version of each row, and what it can be compared with"})
+	}
+	if role == "" {
+		return out, nil
+	}
+	rights := "SELECT, INSERT, UPDATE"
+	if c.Mode == sqltxn.UpsertDelete {
+		rights += ", DELETE"
+	}
+	return append(out, sqltxn.Statement{SQL: "GRANT USAGE ON SCHEMA " + pgconn.Ident(schema) + " TO " + pgconn.Ident(role), Why: "the least rights of the job's role"},
+		sqltxn.Statement{SQL: "GRANT " + rights + " ON " + table + " TO " + pgconn.Ident(role)}), nil
+}
+
+// Initialise runs the statements of Setup, with the connection's role.
+func (c Config) Initialise(ctx context.Context, w stream.World, job string, uid stream.UID, role string) error {
+	statements, err := c.Setup(ctx, w, job, uid, role)
+	if err != nil {
+		return err
+	}
+	s := &store{cfg: c.WithDefaults()}
+	if err := s.connect(ctx, w, "etl "+job+"/"+string(uid)); err != nil {
+		return err
+	}
+	defer s.pool.Close()
+	return s.pool.With(ctx, func(c *pgconn.Conn) error { return sqltxn.ApplyStatements(ctx, c, statements) })
+}
