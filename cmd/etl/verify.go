@@ -73,6 +73,7 @@ func (a *app) verify(cmd *cobra.Command, file string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
+	r.NotChecked = append(r.NotChecked, notRecounted(job)...)
 	if !r.OK {
 		err = stream.Errorf(stream.Failed, "verify.mismatch", "verify", job.Spec.Name, "missing %d, duplicated %d, altered %d, out of order %d",
 			r.Missing, r.Duplicated, r.Altered, r.OutOfOrder)
