@@ -82,7 +82,7 @@ var needed = []string{
 	"job/declared a loss: restore.no_exact_checkpoint",
 	"net/answer lost/EndTxn", "net/answer lost/InitProducerID", "net/answer lost/TxnOffsetCommit", "net/answer lost/Produce",
 	"storage/failed/put", "storage/unknown/put", "brokers/coordinators moved", "brokers/leaders moved", "input/partition added",
-	"down/4m0s", "down/22m0s", "down/1h2m0s", "death/time", "check/states restored",
+	"down/4m0s", "down/22m0s", "down/1h2m0s", "death/time", "check/states restored", "check/dead letters",
 }
 
 // check fails for what a run was made to meet and did not.

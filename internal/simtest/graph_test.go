@@ -35,12 +35,13 @@ const maxParallelism = 16
 func (s *sim) graph(counter stream.UID) *pipeline.Graph {
 	conn := kafkaconn.Config{SeedBrokers: s.seeds}
 	b := pipeline.New("sim").Parallelism(s.par).MaxParallelism(maxParallelism)
+	var letters *pipeline.Stream
 	st := b.Source("in", kafkaSource{s.sourceConfig(conn)}, &stream.Schema{Format: stream.JSON}).
 		Apply("slow", described{nil, func() transform.Operator { return &slow{most: s.plan.pace} }})
 	if s.plan.shape.fans() {
 		st = st.Apply("some", transform.Filter{Where: s.compile("this.n % 3 != 0", stream.Bool)})
 		if s.plan.second {
-			st.OnError(pipeline.DeadLetter).Side(pipeline.DeadLetterTag).Sink("copy", kafkaSink{s.sinkConfig(conn, "copy", inOrder)})
+			letters = st.DeadLetters()
 		}
 		st = st.Apply("each", transform.FlatMap{Each: s.compile("this.items", stream.List)})
 	}
@@ -51,8 +52,18 @@ func (s *sim) graph(counter stream.UID) *pipeline.Graph {
 		}
 		st = st.KeyBy("meta.key", func() pipeline.Keyer { return transform.RecordKey() }).Apply(counter, transform.CountText(when))
 	}
-	st.Sink("out", kafkaSink{s.sinkConfig(conn, "out", s.outlets[0].kind)})
-	if s.plan.second && !s.plan.shape.fans() {
+	out := s.sinkConfig(conn, "out", s.outlets[0].kind)
+	if s.plan.refuses() {
+		out.Encode = refuseZero
+	}
+	rows := st.Sink("out", kafkaSink{out})
+	if s.plan.refuses() {
+		letters = letters.Union(rows.DeadLetters())
+	}
+	switch {
+	case letters != nil:
+		letters.Sink("copy", kafkaSink{s.sinkConfig(conn, "copy", s.outlets[1].kind)})
+	case s.plan.second:
 		st.Sink("copy", kafkaSink{s.sinkConfig(conn, "copy", s.outlets[1].kind)})
 	}
 	g, err := b.Graph()
@@ -75,10 +86,18 @@ func (s *sim) sourceConfig(conn kafkaconn.Config) sourcekafka.Config {
 
 func (s *sim) sinkConfig(conn kafkaconn.Config, topic string, k kind) kafka.Config {
 	c := kafka.Config{Conn: conn, Topics: []string{topic}, Policy: s.plan.sinkView, Parallelism: s.par, TransactionTimeout: transactionTimeout}
-	if k == inOrder {
+	if k == inOrder || k == eachOnce {
 		c.Encode = samePartition
 	}
 	return c
+}
+
+// refuseZero is samePartition for a sink that cannot write 0.
+func refuseZero(r *stream.Record, mem *stream.Batch, row *kafka.Row) error {
+	if string(r.Value) == "0" {
+		return stream.Errorf(stream.Failed, "sim.zero", "write", expr.Where(r), "there is no place for nothing")
+	}
+	return samePartition(r, mem, row)
 }
 
 // samePartition keeps rows in the partition they were read from.

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,13 @@ func (s *sim) checkRows(o *outlet, final map[int32][]seen) {
 		for p := range int32(outPartitions) {
 			s.checkPartition(o.topic, p, want[p], final[p])
 		}
+	case eachOnce:
+		for p := range int32(outPartitions) {
+			if left := s.checkOnce(o, want[p], final[p]); len(left) > 0 {
+				s.fail("%s/%d lacks %d of %d rows, the first is %s=%s %s", o.topic, p, len(left), len(want[p]), left[0].Key, left[0].Value, left[0].Headers)
+			}
+			s.cov.addN("check/dead letters", int64(len(want[p])))
+		}
 	default:
 		s.checkCounts(o, want, final)
 	}
@@ -64,6 +72,21 @@ func (s *sim) checkPartition(topic string, p int32, want []*kgo.Record, got []se
 	if len(want) != len(got) {
 		s.fail("%s/%d has %d rows, want %d", topic, p, len(got), len(want))
 	}
+}
+
+// checkOnce compares one partition of the output with what must be there, in any order:
+// nothing twice, nothing altered. It returns what is missing.
+func (s *sim) checkOnce(o *outlet, want []*kgo.Record, got []seen) (left []*kgo.Record) {
+	left = slices.Clone(want)
+	for _, row := range got {
+		i := slices.IndexFunc(left, func(r *kgo.Record) bool { return sameRecord(r, row.rec) })
+		if i < 0 {
+			s.fail("%s: %s is there twice, or should not be: %s", o.topic, row, row.rec.Headers)
+			return nil
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return left
 }
 
 // checkCounts recounts. Where every change is emitted, each key has the numbers 1, 2,

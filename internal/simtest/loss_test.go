@@ -163,6 +163,12 @@ func (s *sim) unusable(t *truth, m *logCheckpoint, published []*logCheckpoint, c
 
 // checkAtMostOnce: rows may be missing, but none is there twice or out of order.
 func (s *sim) checkAtMostOnce(o *outlet, final map[int32][]seen) {
+	if o.kind == eachOnce {
+		for p, rows := range final {
+			s.checkOnce(o, o.want()[p], rows)
+		}
+		return
+	}
 	if o.kind != inOrder {
 		last := map[string]int{}
 		for _, p := range slices.Sorted(maps.Keys(final)) {

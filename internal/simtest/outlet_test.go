@@ -1,8 +1,11 @@
 package simtest
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -11,9 +14,10 @@ import (
 type kind int
 
 const (
-	inOrder kind = iota // the very rows of each partition, in order
-	running             // for each key 1, 2, 3...
-	rising              // for each key rising numbers, up to the right one
+	inOrder  kind = iota // the very rows of each partition, in order
+	running              // for each key 1, 2, 3...
+	rising               // for each key rising numbers, up to the right one
+	eachOnce             // the very rows of each partition, in any order
 )
 
 // outlet is one sink of the pipeline: its topic, what must come out there, and a
@@ -40,7 +44,10 @@ func (s *sim) outletsOf() []*outlet {
 	}
 	other := &outlet{topic: "copy", kind: main.kind, want: main.want}
 	if s.plan.shape.fans() {
-		other.kind, other.want = inOrder, s.expectedRejects
+		other.kind, other.want = inOrder, s.expectedLetters
+		if s.plan.refuses() {
+			other.kind = eachOnce // those of two components
+		}
 	}
 	return []*outlet{main, other}
 }
@@ -82,21 +89,55 @@ func (s *sim) expectedValues() map[int32][]*kgo.Record {
 	return out
 }
 
-// expectedRejects are the records that filter cannot evaluate.
-func (s *sim) expectedRejects() map[int32][]*kgo.Record {
+// expectedLetters are those of the records that filter cannot evaluate, and of those
+// that give a row which the sink refuses.
+func (s *sim) expectedLetters() map[int32][]*kgo.Record {
 	out := map[int32][]*kgo.Record{}
 	for p, recs := range s.in.expected() {
 		for _, r := range recs {
-			if string(r.Value) == notJSON {
-				out[p] = append(out[p], r)
+			switch {
+			case string(r.Value) == notJSON:
+				out[p] = append(out[p], letterOf(r, "some", "json.syntax"))
+			case s.plan.refuses() && s.refused(r):
+				out[p] = append(out[p], letterOf(r, "out", "sim.zero"))
 			}
 		}
 	}
 	return out
 }
 
-// fan is what filter and flat_map make of a record.
+// letterOf is the dead letter of a record, as docs/dead-letters.md says: its own key,
+// value and headers, then what happened, and no time.
+func letterOf(r *kgo.Record, by, code string) *kgo.Record {
+	l := &kgo.Record{Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(-1), Headers: slices.Clone(r.Headers)}
+	for _, h := range [][2]string{{"topic", r.Topic}, {"partition", fmt.Sprint(r.Partition)}, {"offset", fmt.Sprint(r.Offset)}, {"timestamp", fmt.Sprint(r.Timestamp.UnixMilli())},
+		{"component", by}, {"code", code}, {"message", anything}} {
+		l.Headers = append(l.Headers, kgo.RecordHeader{Key: "etl.dlq." + h[0], Value: []byte(h[1])})
+	}
+	return l
+}
+
+// anything is a header value that is not compared.
+const anything = "*"
+
+// refused reports whether one of the rows of r is one that the sink refuses.
+func (s *sim) refused(r *kgo.Record) bool {
+	return slices.ContainsFunc(s.elements(r), func(e *kgo.Record) bool { return string(e.Value) == "0" })
+}
+
+// fan is what comes out of a record: what filter and flat_map make of it, but for what
+// the sink refuses.
 func (s *sim) fan(r *kgo.Record) (out []*kgo.Record) {
+	for _, e := range s.elements(r) {
+		if !s.plan.refuses() || string(e.Value) != "0" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// elements is what filter and flat_map make of a record.
+func (s *sim) elements(r *kgo.Record) (out []*kgo.Record) {
 	if string(r.Value) == notJSON {
 		return nil
 	}

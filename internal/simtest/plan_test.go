@@ -25,6 +25,10 @@ const (
 
 func (h shape) keyed() bool { return h == counts || h == fanCounts }
 
+// refuses reports whether the sink refuses some rows: these, and records that cannot be
+// evaluated, become dead letters of the records that were read.
+func (p *plan) refuses() bool { return p.second && p.shape == fanOut }
+
 // fans reports whether records are evaluated: filtered, and made many of.
 func (h shape) fans() bool { return h == fanOut || h == fanCounts }
 
@@ -116,6 +120,7 @@ func newPlan(r *rand.Rand) plan {
 		p.drift, p.keys, p.hot, p.power = true, 60+r.IntN(200), false, 0
 		p.batch, p.pace = 2+r.IntN(5), time.Duration(10+r.IntN(20))*time.Millisecond
 	}
+	p.second = p.second || p.shape.fans() && p.records%2 == 0 // half of what can be bad has a place for dead letters
 	p.drawPolicy(r)
 	p.drawWeather(r)
 	if p.moves {

@@ -28,6 +28,9 @@ func sameRecord(a, b *kgo.Record) bool {
 		return false
 	}
 	for i := range a.Headers {
+		if string(a.Headers[i].Value) == anything && len(b.Headers[i].Value) > 0 && a.Headers[i].Key == b.Headers[i].Key {
+			continue
+		}
 		if a.Headers[i].Key != b.Headers[i].Key || !sameBytes(a.Headers[i].Value, b.Headers[i].Value) {
 			return false
 		}
