@@ -47,7 +47,8 @@ var (
 )
 
 // slow are the tests that do more with ETL_SLOW or ETL_HEAL_TRIES.
-var slow = []string{"TestExpiredMarkerOnABroker", "TestBrokerKilledAtEndTxn", "TestBrokerKilledWhileFencing", "TestBrokerKilledUnderTheWriter"}
+var slow = []string{"TestExpiredMarkerOnABroker", "TestBrokerKilledAtEndTxn", "TestBrokerKilledWhileFencing", "TestBrokerKilledUnderTheWriter",
+	"TestConformance", "TestControls"}
 
 // tiers in the order they run: what fails quickly comes first.
 var tiers = []tier{
@@ -67,8 +68,8 @@ var tiers = []tier{
 
 	{name: "kills", group: "torture", about: "the kill harness, full counts, bounded by ETL_TORTURE_BUDGET",
 		kinds: []string{"torture"}, flags: append(oneByOne, "-timeout=0"), env: real},
-	{name: "slow", group: "torture", about: "tests on real Kafka that wait for a minute or kill brokers many times",
-		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
+	{name: "slow", group: "torture", about: "tests on real Kafka and PostgreSQL that wait for a minute, kill many times, or build broken programs",
+		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka", "etl/sink/twophase/postgres"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=6")},
 	{name: "simulation-long", group: "torture", about: "the whole engine in virtual time, thousands of seeds",
 		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=1"}},
