@@ -262,3 +262,28 @@ func (c *memCommitter) Inspect(context.Context) (out []sink.InDoubt, err error) 
 	})
 	return out, err
 }
+
+// IDOf, End and Find make it a sink.Repairer.
+func (c *memCommitter) IDOf(k *checkpoint.Committable) (string, error) {
+	n, err := c.decode(k)
+	if c.m.is(otherName) {
+		n.subtask++
+	}
+	return n.String(), err
+}
+
+func (c *memCommitter) End(_ context.Context, id string, commit bool) error {
+	if commit {
+		return errors.ErrUnsupported
+	}
+	return c.m.do(func() error {
+		c.m.srv.abort(func(n txnName) bool {
+			return !c.m.is(endsNothing) && (n.String() == id || c.m.is(endsAll) && n.sinkName == c.sink())
+		})
+		return nil
+	})
+}
+
+func (c *memCommitter) Find(ctx context.Context, _ string) ([]sink.InDoubt, error) {
+	return c.Inspect(ctx)
+}

@@ -31,6 +31,9 @@ const (
 	markerApart          flawed = "the marker is written after the rows"
 	inspectMisses        flawed = "inspect leaves out its own attempt"
 	inspectEnds          flawed = "inspect ends what it lists"
+	otherName            flawed = "a committable is called otherwise than inspect calls it"
+	endsNothing          flawed = "who is ended by name lives on"
+	endsAll              flawed = "who is ended by name takes others along"
 	epochNotSealed       flawed = "rows behind the barrier get into the epoch"
 	finishBeforeDurable  flawed = "a committable is handed out before its rows are durable"
 	emptyRepeats         flawed = "an epoch without rows lists the last one again"
@@ -95,6 +98,9 @@ var controls = []struct {
 	{markerApart, logging, "a process dies anywhere in: commit a lane"},
 	{inspectMisses, appending, "inspect lists what is in doubt, and changes nothing"},
 	{inspectEnds, appending, "inspect lists what is in doubt, and changes nothing"},
+	{otherName, appending, "what inspect names can be ended by name"},
+	{endsNothing, appending, "what inspect names can be ended by name"},
+	{endsAll, appending, "what inspect names can be ended by name"},
 	{epochNotSealed, appending, "the barrier cuts"},
 	{finishBeforeDurable, appending, "what is finished needs no process"},
 	{finishBeforeDurable, appending, "a process dies anywhere in: publish"},
@@ -229,7 +235,7 @@ func TestEveryRuleHasAControl(t *testing.T) {
 // notInHistories are the faults that only a test of their own can notice: histories have
 // one job, ask the ledger for every commit, and end nothing by hand.
 var notInHistories = []flawed{permitNotAsked, orderNotKept, versionNotChecked, goneCalledCommitted, neverWaked, keepIgnored, lineageIgnored, sinkIgnored,
-	jobIgnored, lineageNotCompared, zombieCommits, oldNewsRefused, keylessWritten, preparedVolatile}
+	jobIgnored, lineageNotCompared, zombieCommits, oldNewsRefused, keylessWritten, preparedVolatile, otherName, endsNothing, endsAll}
 
 // TestHistoriesCatch: random histories notice broken rules, too, without being told
 // where to look.

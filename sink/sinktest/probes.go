@@ -3,6 +3,7 @@ package sinktest
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"etl/checkpoint"
 	"etl/sink"
@@ -12,6 +13,7 @@ var probeRules = []rule{
 	{"a probe tells open from committed", all(committing, telling), tells},
 	{"a probe changes nothing", committing, onlyLooks},
 	{"inspect lists what is in doubt, and changes nothing", committing, inspects},
+	{"what inspect names can be ended by name", repairing, repairs},
 }
 
 // tells: every process gets the same answers, and with them the marker of the lane and
@@ -116,11 +118,64 @@ func inspects(r *rig) {
 	j.want(20)
 }
 
+func repairing(r *rig) string {
+	if why := committing(r); why != "" {
+		return why
+	}
+	if r.f.Deferred {
+		return "what is prepared lies in the checkpoint, not outside"
+	}
+	c := r.h.Connect(Process{World: r.h.World, Parallelism: 1, Policy: r.s.Policy, n: newNode(func() {})}).NewCommitter()
+	if _, ok := c.(sink.Repairer); !ok {
+		return "the sink ends nothing by name"
+	}
+	return ""
+}
+
+// repairs: each committable has the name that Inspect gives it; aborted by that name it
+// is gone, and no other one is.
+func repairs(r *rig) {
+	j := r.job()
+	p := j.start(2)
+	p.write(20)
+	rd := p.ready()
+	cs, _ := p.lanes.ledger.List(rd.id)
+	names := map[string]bool{}
+	for _, d := range p.inspected() {
+		names[d.ID] = true
+	}
+	end := p.committer.(sink.Repairer)
+	for i := range cs {
+		id, err := end.IDOf(&cs[i])
+		if r.must(err); !names[id] {
+			r.failf("%s is called %q, and inspect lists %v", sink.Name(&cs[i]), id, names)
+		}
+		if i > 0 {
+			continue
+		}
+		for range 2 { // the second time it has been done
+			p.do("abort by name", func(ctx context.Context) error { return end.End(ctx, id, false) })
+		}
+		names[id] = false
+	}
+	for i, s := range p.peek(cs) {
+		if open := s.Status == sink.Open; open != (i > 0) {
+			r.failf("the first was aborted, and number %d is %s: %s", i, s.Status, s.Detail)
+		}
+	}
+	for _, d := range p.inspected() {
+		if !names[d.ID] {
+			r.failf("%q was aborted, and inspect still lists it", d.ID)
+		}
+	}
+}
+
 // wantInspected compares Inspect with what the outside tells.
 func (p *process) wantInspected(when string) {
 	var names []string
 	for _, d := range p.inspected() {
-		names = append(names, d.ID)
+		name, _, _ := strings.Cut(d.ID, "@") // what follows tells uses of a name apart
+		names = append(names, name)
 	}
 	if want := p.doubt(); !slices.Equal(names, want) {
 		p.j.r.failf("%s: inspect lists %q, in doubt outside are %q", when, names, want)

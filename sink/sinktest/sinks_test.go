@@ -36,7 +36,7 @@ func (k kind) features() sink.Features {
 	case reducing:
 		f.Upsert, f.OneInFlight = true, true
 	case logging:
-		f.AppendOnly, f.Ordered = true, true
+		f.AppendOnly, f.Ordered, f.Deferred = true, true, true
 	case upserting:
 		f = sink.Features{Upsert: true, NeedsKey: true, Guarded: true}
 	}

@@ -122,7 +122,7 @@ func (b Book) DropStaged(ctx context.Context, c *pgconn.Conn, owners []stream.At
 		if s.Lineage != b.Lineage.String() || !owner || keep(s.Subtask, s.Checkpoint) {
 			continue
 		}
-		if err := b.dropSet(ctx, c, s, lockTimeout); err != nil {
+		if err := b.DropSet(ctx, c, s, lockTimeout); err != nil {
 			return dropped, err
 		}
 		dropped++
@@ -130,11 +130,15 @@ func (b Book) DropStaged(ctx context.Context, c *pgconn.Conn, owners []stream.At
 	return dropped, nil
 }
 
-func (b Book) dropSet(ctx context.Context, c *pgconn.Conn, s StagedSet, lockTimeout time.Duration) error {
+// DropSet deletes one staged epoch of any lineage.
+func (b Book) DropSet(ctx context.Context, c *pgconn.Conn, s StagedSet, lockTimeout time.Duration) error {
 	if err := c.Begin(ctx, lockTimeout); err != nil {
 		return b.explain(err, "drop staged rows")
 	}
 	defer c.Rollback(ctx)
+	if err := b.Lineage.UnmarshalText([]byte(s.Lineage)); err != nil {
+		return b.explain(err, "drop staged rows")
+	}
 	if _, err := b.deleteSet(ctx, c, b.table(b.StageTable()), s.Subtask, s.Checkpoint); err != nil {
 		return err
 	}

@@ -16,7 +16,11 @@ import (
 // Inspect lists what is in doubt under this job and sink, of any lineage, read-only:
 // directories of epochs that are open or prepared, and intents with files left to move.
 func (c *Committer) Inspect(context.Context) ([]sink.InDoubt, error) {
-	dir := homeOf(c.env.Job, c.env.UID)
+	return c.inspectAll(homeOf(c.env.Job, c.env.UID))
+}
+
+// inspectAll does so for the sink whose home dir is.
+func (c *Committer) inspectAll(dir string) ([]sink.InDoubt, error) {
 	lineages, err := list(c.fs, dir)
 	if err != nil {
 		return nil, environment("inspect", dir, err)
