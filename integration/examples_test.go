@@ -7,13 +7,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"etl/internal/kafkatest"
+	"etl/internal/pgtest"
+	"etl/internal/testservice"
 )
 
 // The examples run as their pages say: the very commands, one after the other.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	b := strict(t)
-	for _, name := range []string{"word-count", "user-behavior"} {
+	for _, name := range []string{"word-count", "user-behavior", "orders-to-files"} {
 		out := runPage(t, filepath.Join("..", "examples", name, "README.md"), b.Addr())
 		page, err := os.ReadFile(filepath.Join("..", "examples", name, "README.md"))
 		if err != nil {
@@ -33,6 +37,25 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// The example that writes to PostgreSQL does, too. It has an empty database for itself.
+func TestPostgresExample(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("psql"); err != nil {
+		testservice.Skip(t, "psql", "%v", err)
+	}
+	page := filepath.Join("..", "examples", "user-counts-postgres", "README.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := runPage(t, page, kafkatest.Shared(t).Addr(), "PG_DSN="+pgtest.Shared(t).NewDatabase(t))
+	for _, row := range append(promised(string(text)), "exactly once (two_phase, visible every 2s)", "strategy auto") {
+		if !strings.Contains(out, row) {
+			t.Errorf("the output has no %s\n%s", row, out)
+		}
+	}
+}
+
 // promised are the rows that a page says come out.
 func promised(page string) (rows []string) {
 	if _, rest, ok := strings.Cut(page, "```json\n"); ok {
@@ -48,7 +71,7 @@ func promised(page string) (rows []string) {
 
 // runPage runs the shell commands of a page as one script, and returns what they
 // print.
-func runPage(t *testing.T, page, broker string) string {
+func runPage(t *testing.T, page, broker string, vars ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -61,6 +84,7 @@ func runPage(t *testing.T, page, broker string) string {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script+"wait\n")
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "PATH="+toolFolder(t)+":"+os.Getenv("PATH"), "KAFKA_BROKERS="+broker, "ETL_DATA_DIR="+t.TempDir(), "NO_COLOR=1")
+	cmd.Env = append(cmd.Env, vars...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", page, err, out)
