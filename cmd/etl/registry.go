@@ -11,6 +11,7 @@ import (
 	"etl/config/file"
 	"etl/config/kafka"
 	"etl/config/postgres"
+	"etl/config/redis"
 	"etl/pipeline"
 	"etl/state"
 	"etl/state/keyed"
@@ -24,6 +25,7 @@ func registry(o kafka.Options) *config.Registry {
 	kafka.Register(r, o)
 	postgres.Register(r, postgres.Options{AcceptForeign: o.AcceptForeign})
 	file.Register(r, file.Options{AcceptForeign: o.AcceptForeign})
+	redis.Register(r)
 	r.Storage("file", func(_ context.Context, w stream.World, job string, url config.StorageURL) (checkpoint.Storage, error) {
 		return filestore.Open(w, filepath.Join(url.Path, job))
 	})

@@ -19,6 +19,7 @@ import (
 	"etl/config/file"
 	"etl/config/kafka"
 	"etl/config/postgres"
+	"etl/config/redis"
 	"etl/stream"
 )
 
@@ -27,6 +28,7 @@ func loader() *config.Loader {
 	kafka.Register(r, kafka.Options{})
 	postgres.Register(r, postgres.Options{})
 	file.Register(r, file.Options{})
+	redis.Register(r)
 	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
 		LookupEnv: func(name string) (string, bool) { return "secret", name == "KAFKA_PASSWORD" },
 		Device:    func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },

@@ -24,7 +24,7 @@ type Sink struct {
 	Partitioner string                  `yaml:"partitioner" default:"java" oneof:"java" doc:"java sends a key where Kafka's own clients would"`
 	Compression string                  `yaml:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd" doc:"of batches"`
 	Linger      config.Duration         `yaml:"linger" default:"5ms" doc:"how long a record may wait for others to share its request"`
-	Delivery    string                  `yaml:"delivery" oneof:"two_phase|at_least_once" doc:"two_phase commits a transaction with each checkpoint, and is the default under exactly_once; at_least_once writes at once"`
+	Delivery    string                  `yaml:"delivery" oneof:"two_phase|idempotent|at_least_once" doc:"two_phase commits a transaction with each checkpoint, and is the default under exactly_once; idempotent and at_least_once write at once, idempotent so that the last record of a key is right in the end"`
 	Prefix      string                  `yaml:"transactional_id_prefix" default:"etl" doc:"begins all transactional ids and the group of markers, for access rules"`
 	Timeout     *config.Duration        `yaml:"transaction_timeout" doc:"how long a transaction may stay open, its commit included; default 15m, or the brokers' maximum when that is less"`
 	_           struct{}                `reserved:"topics partition"`
@@ -56,6 +56,10 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	deliver(c, s, &cfg, &p)
 	checkSink(c, cfg)
 	encode := newEncoding(c, s)
+	if s.Delivery == "idempotent" {
+		idempotent(c, s, encode, &cfg, &p)
+		return p
+	}
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(timeout), NewWriter: func() sink.Writer {
 		own := cfg
 		own.Encode = encode.encoder()

@@ -67,6 +67,7 @@ var rooms = []room{
 	{"internal/telemetry", engine + "pipeline", "otel cli"},
 	{"internal/control", ground + "stream pipeline", ""},
 
+	{"config/redis", engine + "pipeline config sink/idempotent sink/idempotent/redis", "yaml"},
 	{"config/file", engine + "pipeline config sink/twophase/file", "parquet yaml"},
 	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/idempotent sink/idempotent/postgres internal/pgconn", "pgx yaml"},
 	{"config/kafka", engine + "pipeline config source/kafka sink/twophase/kafka internal/kafkaconn", "kafka yaml"},
