@@ -9,6 +9,7 @@ import (
 	"etl/checkpoint/memstore"
 	"etl/config"
 	"etl/config/file"
+	"etl/config/http"
 	"etl/config/kafka"
 	"etl/config/postgres"
 	"etl/config/redis"
@@ -26,6 +27,7 @@ func registry(o kafka.Options) *config.Registry {
 	postgres.Register(r, postgres.Options{AcceptForeign: o.AcceptForeign})
 	file.Register(r, file.Options{AcceptForeign: o.AcceptForeign})
 	redis.Register(r)
+	http.Register(r)
 	r.Storage("file", func(_ context.Context, w stream.World, job string, url config.StorageURL) (checkpoint.Storage, error) {
 		return filestore.Open(w, filepath.Join(url.Path, job))
 	})

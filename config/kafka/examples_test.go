@@ -17,6 +17,7 @@ import (
 
 	"etl/config"
 	"etl/config/file"
+	"etl/config/http"
 	"etl/config/kafka"
 	"etl/config/postgres"
 	"etl/config/redis"
@@ -29,6 +30,7 @@ func loader() *config.Loader {
 	postgres.Register(r, postgres.Options{})
 	file.Register(r, file.Options{})
 	redis.Register(r)
+	http.Register(r)
 	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
 		LookupEnv: func(name string) (string, bool) { return "secret", name == "KAFKA_PASSWORD" },
 		Device:    func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },

@@ -24,9 +24,12 @@ type Sink struct {
 	Partitioner string                  `yaml:"partitioner" default:"java" oneof:"java" doc:"java sends a key where Kafka's own clients would"`
 	Compression string                  `yaml:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd" doc:"of batches"`
 	Linger      config.Duration         `yaml:"linger" default:"5ms" doc:"how long a record may wait for others to share its request"`
-	Delivery    string                  `yaml:"delivery" oneof:"two_phase|idempotent|at_least_once" doc:"two_phase commits a transaction with each checkpoint, and is the default under exactly_once; idempotent and at_least_once write at once, idempotent so that the last record of a key is right in the end"`
+	Delivery    string                  `yaml:"delivery" oneof:"two_phase|wal|idempotent|at_least_once" doc:"two_phase commits a transaction with each checkpoint, and is the default under exactly_once; wal keeps records in checkpoint storage until it is complete, for brokers that may be away longer than a transaction lives; idempotent and at_least_once write at once, idempotent so that the last record of a key is right in the end"`
 	Prefix      string                  `yaml:"transactional_id_prefix" default:"etl" doc:"begins all transactional ids and the group of markers, for access rules"`
-	Timeout     *config.Duration        `yaml:"transaction_timeout" doc:"how long a transaction may stay open, its commit included; default 15m, or the brokers' maximum when that is less"`
+	Timeout     *config.Duration        `yaml:"transaction_timeout" doc:"how long a transaction may stay open, its commit included; default 15m, or the brokers' maximum when that is less; of wal, how long one delivery may take, default 5m"`
+	Memory      config.Size             `yaml:"memory" default:"64MiB" doc:"of wal: how much of an epoch a subtask keeps in memory; the rest goes to disk"`
+	SpillDir    string                  `yaml:"spill_dir" doc:"of wal: the folder for what does not fit into memory; default the system's folder for temporary files"`
+	MaxLog      config.Size             `yaml:"max_log" default:"1GiB" doc:"of wal: the most that waits in checkpoint storage to be delivered; the job reads no faster beyond it"`
 	_           struct{}                `reserved:"topics partition"`
 }
 
@@ -56,9 +59,12 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	deliver(c, s, &cfg, &p)
 	checkSink(c, cfg)
 	encode := newEncoding(c, s)
-	if s.Delivery == "idempotent" {
+	switch s.Delivery {
+	case "idempotent":
 		idempotent(c, s, encode, &cfg, &p)
 		return p
+	case "wal":
+		return o.wal(c, s, cfg, encode, p)
 	}
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(timeout), NewWriter: func() sink.Writer {
 		own := cfg
@@ -87,6 +93,7 @@ func deliver(c *config.Component, s *Sink, cfg *kafka.Config, p *config.Parts) {
 	case s.Delivery == "two_phase" && mode != checkpoint.ExactlyOnce:
 		c.Problem("delivery", "sink.delivery", "two_phase needs checkpoints of mode exactly_once, and the mode is "+string(mode), "remove delivery, or set checkpoint.mode: exactly_once")
 	}
+	logOnly(c, s)
 	if s.Delivery == "at_least_once" {
 		if mode == checkpoint.ExactlyOnce {
 			cfg.Policy.Mode = checkpoint.AtLeastOnce

@@ -20,6 +20,8 @@ func setup(c *config.Component,
 			}
 			return out, err
 		},
-		Apply: func(ctx context.Context, w stream.World, role string) error { return apply(ctx, w, c.Job.Name, c.UID, role) },
+		Apply: func(ctx context.Context, w stream.World, role string) error {
+			return apply(ctx, w, c.Job.Name, c.UID, role)
+		},
 	}
 }

@@ -19,11 +19,12 @@ type Sink struct {
 	Mode        string                  `yaml:"mode" default:"append" oneof:"append|upsert|upsert_delete" doc:"append adds every row; upsert keeps the last row per key; upsert_delete does, too, and a record without a value deletes the row of its key"`
 	Key         []string                `yaml:"key" one:"true" doc:"the columns of the key; records of one key go through one subtask, in their order"`
 	Columns     config.Map[config.Expr] `yaml:"columns" required:"true" doc:"the columns to write, each with an expression"`
-	Delivery    string                  `yaml:"delivery" oneof:"two_phase|wal|idempotent|at_least_once" doc:"two_phase commits rows with their checkpoint, and is the default under exactly_once; at_least_once writes them at the barrier"`
+	Delivery    string                  `yaml:"delivery" oneof:"two_phase|wal|idempotent|at_least_once" doc:"two_phase commits rows with their checkpoint, and is the default under exactly_once; wal keeps them in checkpoint storage until it is complete; at_least_once writes them at the barrier"`
 	Strategy    string                  `yaml:"strategy" default:"auto" oneof:"auto|prepared|staged" doc:"of two_phase: prepared uses PREPARE TRANSACTION, staged a staging table; auto decides by server and table, and says which and why"`
 	LockTimeout config.Duration         `yaml:"lock_timeout" default:"10s" doc:"how long a statement waits for a lock before it is tried again"`
 	Memory      config.Size             `yaml:"memory" default:"64MiB" doc:"how much of an epoch a subtask keeps in memory; the rest goes to disk"`
 	SpillDir    string                  `yaml:"spill_dir" doc:"the folder for what does not fit into memory; default the system's folder for temporary files"`
+	MaxLog      config.Size             `yaml:"max_log" default:"1GiB" doc:"of wal: the most that waits in checkpoint storage to be delivered; the job reads no faster beyond it"`
 	Version     string                  `yaml:"version" default:"auto" oneof:"auto|counter|position|none" doc:"of idempotent: how an older row is told from a newer one; auto counts the records of each key, position takes offsets, none has no guard"`
 	VersionCol  string                  `yaml:"version_column" default:"etl_version" doc:"of idempotent: the bigint column of versions"`
 	ScopeCol    string                  `yaml:"scope_column" default:"etl_scope" doc:"of idempotent: the text column that says what versions can be compared"`
@@ -67,6 +68,9 @@ func deliver(c *config.Component, s *Sink) {
 		if s.Delivery != "idempotent" && c.Has(key) {
 			c.Problem(key, "sink.delivery", key+" belongs to delivery: idempotent, and the delivery is "+s.Delivery, "remove "+key)
 		}
+	}
+	if s.Delivery != "wal" && c.Has("max_log") {
+		c.Problem("max_log", "sink.delivery", "max_log belongs to delivery: wal, and the delivery is "+s.Delivery, "remove max_log")
 	}
 	if s.Delivery != "two_phase" && c.Has("strategy") {
 		c.Problem("strategy", "sink.delivery", "strategy belongs to delivery: two_phase, and the delivery is "+s.Delivery, "remove strategy")

@@ -69,8 +69,9 @@ var rooms = []room{
 
 	{"config/redis", engine + "pipeline config sink/idempotent sink/idempotent/redis", "yaml"},
 	{"config/file", engine + "pipeline config sink/twophase/file", "parquet yaml"},
-	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/idempotent sink/idempotent/postgres internal/pgconn", "pgx yaml"},
-	{"config/kafka", engine + "pipeline config source/kafka sink/twophase/kafka internal/kafkaconn", "kafka yaml"},
+	{"config/http", engine + "pipeline config sink/wal sink/wal/http", "yaml"},
+	{"config/postgres", engine + "pipeline config sink/sqltxn sink/twophase/postgres sink/wal sink/wal/postgres sink/idempotent sink/idempotent/postgres internal/pgconn", "pgx yaml"},
+	{"config/kafka", engine + "pipeline config source/kafka sink/kafkatxn sink/twophase/kafka sink/wal sink/wal/kafka internal/kafkaconn", "kafka yaml"},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.
 	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx parquet yaml"},

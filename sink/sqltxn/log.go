@@ -63,7 +63,7 @@ func (l *Layout) Target(ctx context.Context, c *pgconn.Conn) (*Target, error) {
 	}
 	for i, col := range g.Columns {
 		if col.Type.OID != l.Types[i] {
-			return nil, stream.Errorf(stream.Environment, "postgres.type_changed", "deliver rows", l.Schema+"."+l.Table+" column "+col.Name,
+			return nil, stream.Errorf(stream.Environment, "wal.type_changed", "deliver rows", l.Schema+"."+l.Table+" column "+col.Name,
 				"its type is %s; rows that wait in the log were encoded for %s", col.Declared, l.Declared[i]).
 				WithFix("change the column back, start the job so that the rows are delivered, stop it, and change the column then")
 		}

@@ -119,7 +119,7 @@ func misplacedError(resp *http.Response, endpoint string) error {
 	e := stream.Errorf(stream.Environment, "http.endpoint", "deliver", host(endpoint), "the endpoint answers with status %d, whatever the rows are; they stay in the log", resp.StatusCode)
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return e.WithFix("check the credentials under headers:, and start the job again")
+		return e.WithFix("check the credentials under secret_headers:, and start the job again")
 	}
 	if resp.StatusCode < 400 {
 		return e.WithFix("it sends elsewhere: set url: to where it really is (host %s)", host(resp.Header.Get("Location")))

@@ -186,7 +186,7 @@ func TestTypeChangedWhileRowsWait(t *testing.T) {
 	r.write("a=1")
 	permit, cs := r.publish()
 	l.exec("ALTER TABLE out ALTER n TYPE int4")
-	if _, err := r.commit(permit, cs); stream.CodeOf(err) != "postgres.type_changed" {
+	if _, err := r.commit(permit, cs); stream.CodeOf(err) != "wal.type_changed" {
 		t.Fatal(err)
 	}
 	l.exec("ALTER TABLE out ALTER n TYPE int8")
