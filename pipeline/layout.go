@@ -1,6 +1,10 @@
 package pipeline
 
-import "etl/stream"
+import (
+	"slices"
+
+	"etl/stream"
+)
 
 // taskSpec is a chain of components that run in one task, for each subtask.
 type taskSpec struct {
@@ -83,15 +87,18 @@ func (l *layout) chain(g *Graph, n *Node) *taskSpec {
 }
 
 // lettersBehind reports whether n, or a component that records of n may reach, makes
-// dead letters. The graph has no circles.
+// dead letters.
 func (g *Graph) lettersBehind(n *Node) bool {
-	if n.OnError == DeadLetter {
-		return true
-	}
-	for _, user := range g.Nodes {
-		for _, in := range user.Inputs {
-			if in.From == n.UID && in.Tag != DeadLetterTag && g.lettersBehind(user) {
-				return true
+	reached, todo := map[stream.UID]bool{n.UID: true}, []*Node{n}
+	for len(todo) > 0 {
+		n, todo = todo[0], todo[1:]
+		if n.OnError == DeadLetter {
+			return true
+		}
+		for _, user := range g.Nodes {
+			takes := slices.ContainsFunc(user.Inputs, func(in Input) bool { return in.From == n.UID && in.Tag != DeadLetterTag })
+			if takes && !reached[user.UID] {
+				reached[user.UID], todo = true, append(todo, user)
 			}
 		}
 	}

@@ -1,0 +1,138 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"etl/internal/kafkatest"
+	"etl/internal/pgtest"
+)
+
+// fanningOut routes records to sinks of three kinds, one output to two of them, and
+// writes dead letters to files.
+const fanningOut = common + `  db: { type: postgres, dsn: "${DSN}" }
+` + often + `
+parallelism: 2
+sources:
+  in: { type: kafka, connection: main, topics: ["${IN}"], on_error: dead_letter, dead_letter: dead }
+transforms:
+  which: { type: route, inputs: [in], route: { third: this.n % 3 == 0 }, default: others }
+sinks:
+  rows: { type: postgres, inputs: [which.third], connection: db, table: copied, columns: { k: this.k, n: this.n }, strategy: staged }
+  copy: { type: kafka, inputs: [which.third], connection: main, topic: "${COPY}" }
+  lines: { type: file, inputs: [which.others], path: "${DIR}/lines" }
+  dead: { type: file, path: "${DIR}/dead" }
+`
+
+// Sinks of different kinds in one pipeline, killed again and again: each of them has
+// each of its records once, and the checkpoints they share are the same.
+func TestFanOut(t *testing.T) {
+	t.Parallel()
+	b, d := kafkatest.Shared(t), newDatabase(t, pgtest.Shared(t))
+	d.exec("CREATE TABLE copied (k text, n int)")
+	in, copied, dir := b.Topic(t, 3), b.Topic(t, 2), filepath.Join(t.TempDir(), "out")
+	j := newJob(t, b, fanningOut, "IN="+in, "COPY="+copied, "DIR="+dir, "DSN="+d.admin)
+	j.must("sink init", "--apply", "--role", d.role)
+	j.set("DSN=" + d.worker)
+	n := 0
+	more := func() {
+		recs := numbered(n, n+60, 7, 3)
+		for i, r := range recs {
+			if isBad(n + i) {
+				r.Value = fmt.Appendf(nil, "no document %d", n+i)
+			}
+		}
+		n += len(recs)
+		produce(t, b, in, recs...)
+	}
+	for _, plan := range []string{"checkpoint.published:3:kill", "recover.committed:1:kill", "postgres.merge.merged:2:kill", "task.finish.after:9:kill"} {
+		r := j.faulty(plan)
+		eventually(t, "the process dies", func() bool {
+			more()
+			return !r.alive()
+		})
+		r.killed()
+	}
+	more()
+	r := j.start().running()
+	third, others, bad := 0, 0, 0
+	for i := range n {
+		switch {
+		case isBad(i):
+			bad++
+		case i%3 == 0:
+			third++
+		default:
+			others++
+		}
+	}
+	d.wants("SELECT count(*) >= "+fmt.Sprint(third)+" FROM copied", "true")
+	eventually(t, "all is written", func() bool {
+		return len(texts(t, b, copied)) >= third && len(linesBelow(t, dir+"/lines")) >= others && len(linesBelow(t, dir+"/dead")) >= bad
+	})
+	j.must("stop")
+	r.ends(0)
+	free(t, b, copied)
+
+	times := map[string]int{}
+	for i, k := range d.numbers("SELECT n, count(*) FROM copied GROUP BY n") {
+		times[fmt.Sprint("rows ", i)] = k
+	}
+	for _, recs := range committed(t, b, copied) {
+		for _, rec := range recs {
+			times[fmt.Sprint("copy ", parse(t, rec).N)]++
+		}
+	}
+	for _, line := range linesBelow(t, dir+"/lines") {
+		times[fmt.Sprint("lines ", parse(t, &kgo.Record{Value: []byte(line)}).N)]++
+	}
+	for _, line := range linesBelow(t, dir+"/dead") {
+		var l struct{ Topic, Component, Code, Value string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Topic != in || l.Component != "in" || l.Code != "json.syntax" {
+			t.Fatalf("%s: %v", line, err)
+		}
+		times["dead "+strings.TrimPrefix(l.Value, "no document ")]++
+	}
+	for i := range n {
+		sinks := []string{"lines"}
+		switch {
+		case isBad(i):
+			sinks = []string{"dead"}
+		case i%3 == 0:
+			sinks = []string{"rows", "copy"}
+		}
+		for _, s := range sinks {
+			if k := times[fmt.Sprint(s, " ", i)]; k != 1 {
+				t.Errorf("record %d is in %s %d times", i, s, k)
+			}
+		}
+	}
+	if want := 2*third + others + bad; len(times) != want {
+		t.Errorf("%d different rows are in the sinks, want %d", len(times), want)
+	}
+}
+
+func isBad(n int) bool { return n%10 == 7 }
+
+// linesBelow are the lines of the finished files of a folder; it may not be there yet.
+func linesBelow(t testing.TB, dir string) (lines []string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, strings.Split(strings.TrimRight(string(text), "\n"), "\n")...)
+	}
+	return lines
+}
