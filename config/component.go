@@ -99,6 +99,9 @@ type Parts struct {
 	TimeoutKey string
 	// Preflight connects and finds out what only the servers know; nil for nothing.
 	Preflight func(ctx context.Context, w stream.World) (Facts, error)
+	// Probe tries, by name, the rights that a run needs and a start does not try; nil for
+	// nothing. It changes nothing.
+	Probe func(ctx context.Context, w stream.World) []Found
 	// Setup is what has to be done outside before the first run; nil for nothing.
 	Setup *Setup
 }

@@ -137,6 +137,29 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
+// lint --probe names each missing right to a topic before anything runs, with
+// the place in the file, and changes nothing.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	b := strict(t)
+	for i := range 3 {
+		j, in, out := securedJob(t, b)
+		all := rights(j, in, out)
+		_, on, _ := strings.Cut(string(all[i]), " on ")
+		grant(t, b, append(all[:i:i], append(all[i+1:], right("DESCRIBE on "+on))...)...)
+		j.must("lint") // which asks nobody
+		a := j.etl("lint", "--probe")
+		if a.Code != 3 || !strings.Contains(a.All, "kafka.acl") || !strings.Contains(a.All, string(all[i])) || !strings.Contains(a.All, "pipeline.yaml:") {
+			t.Errorf("without %s: exit %d\n%s", all[i], a.Code, a.All)
+		}
+	}
+	j, in, out := securedJob(t, b)
+	grant(t, b, rights(j, in, out)...)
+	if a := j.must("lint", "--probe"); strings.Contains(a.All, "kafka.acl") {
+		t.Errorf("nothing is missing: %s", a.All)
+	}
+}
+
 // Each right that is missing is named, and the job does not go round in circles over
 // it. Only reporting to a group is no reason to stop.
 func TestMissingRight(t *testing.T) {

@@ -10,18 +10,24 @@ import (
 )
 
 func (a *app) lintCommand() *cobra.Command {
-	return &cobra.Command{
+	var probe bool
+	cmd := &cobra.Command{
 		Use:     "lint FILE",
 		Aliases: []string{"validate"},
 		Short:   "check a pipeline file, all problems at once",
 		Long: `Checks a pipeline file with the loader that run uses: what lint accepts, run
-accepts. It connects to nothing. Problems come with file:line:column, an excerpt
-and a fix; the exit code is 2 when there is an error.`,
+accepts. It connects to nothing, unless --probe asks the servers: topics, tables, keys,
+types, settings and each right by name, changing nothing. Problems come with
+file:line:column, an excerpt and a fix; the exit code is 2 when there is an error, 3
+when only a server or a right is missing.`,
 		Example: `  etl lint pipeline.yaml
+  etl lint pipeline.yaml --probe
   etl lint --json pipeline.yaml | jq '.result.problems[].fix'`,
 		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.lint(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.lint(cmd, args[0], probe) },
 	}
+	cmd.Flags().BoolVar(&probe, "probe", false, "also ask the servers of the job; nothing is changed there")
+	return cmd
 }
 
 // linted is the result of lint.
@@ -32,10 +38,15 @@ type linted struct {
 	Guarantees []config.Guarantee `json:"guarantees,omitempty"`
 }
 
-func (a *app) lint(cmd *cobra.Command, file string) error {
+func (a *app) lint(cmd *cobra.Command, file string, probe bool) error {
 	job, problems, err := a.check(file)
 	if err != nil {
 		return err
+	}
+	if job != nil && probe && !problems.Failed() {
+		ctx, cancel := interrupted(cmd)
+		defer cancel()
+		problems = job.Probe(ctx, a.world)
 	}
 	r := linted{Problems: problems}
 	r.Errors, r.Warnings = problems.Count()

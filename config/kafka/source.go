@@ -80,6 +80,7 @@ func (o Options) source(c *config.Component, s *Source) config.Parts {
 	if s.Isolation == kafka.ReadUncommitted {
 		o.uncommitted(c, &p)
 	}
+	p.Probe = probe(cfg.Cluster, "topics", readRights(cfg))
 	p.Source = &pipeline.Source{Bounded: cfg.Bounded(),
 		NewEnumerator: func() source.Enumerator { return kafka.NewEnumerator(cfg) },
 		NewReader:     func() source.Reader { return kafka.NewReader(cfg) }}

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"etl/internal/pgconn"
 	"etl/sink/sqltxn"
@@ -54,8 +56,14 @@ func (f *Findings) warnings() (out []string) {
 	if f.Server.Version != 0 && !f.Server.Durable {
 		out = append(out, "the server runs with fsync = off: a crash of its machine can lose what it has confirmed")
 	}
+	if skew := f.Server.Clock.Round(time.Second); skew.Abs() > tolerableSkew {
+		out = append(out, fmt.Sprintf("the server's clock differs from this machine's by %v: ages of what is in doubt are wrong by as much", skew))
+	}
 	return out
 }
+
+// tolerableSkew is how far the clocks of server and job may be apart unmentioned.
+const tolerableSkew = 10 * time.Second
 
 // Setup returns the statements that set the database up for the sink: the books, its
 // staging table, and the least rights that a role needs, "" for that of the connection.
