@@ -58,6 +58,7 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	}
 	deliver(c, s, &cfg, &p)
 	checkSink(c, cfg)
+	p.Probe = probe(cfg.Conn, "topic", writeRights(s.Topic, s.Delivery == "two_phase" || s.Delivery == "wal"))
 	encode := newEncoding(c, s)
 	switch s.Delivery {
 	case "idempotent":
