@@ -180,10 +180,10 @@ func healing(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, V
 func TestMarkers(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		onFake(t, "kfake", rankProofs, uncooled(2))
+		onFake(t, "kfake", rankKills, uncooled(2))
 		return
 	}
-	onFake(t, "kfake", rankProofs, uncooled(10))
+	onFake(t, "kfake", rankKills, uncooled(10))
 	onReal(t, "kafka", rankProofs, uncooled(6))
 }
 

@@ -70,7 +70,7 @@ func (s *Suite) Until() time.Time {
 }
 
 // atOnce is how many parts run at once.
-var atOnce = min(runtime.GOMAXPROCS(0)+1, 5)
+var atOnce = min(runtime.GOMAXPROCS(0)+2, 6)
 
 // longer is how many times as many rounds of kills the long run has.
 const longer = 4
