@@ -12,6 +12,7 @@ import (
 
 	"etl/internal/kafkatest"
 	"etl/internal/pgtest"
+	"etl/internal/redistest"
 	"etl/internal/testservice"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(beside)
 	}
-	code := kafkatest.Runner(pgtest.Runner(victims.Runner(stricts.Runner(m)))).Run()
+	code := kafkatest.Runner(pgtest.Runner(redistest.Runner(victims.Runner(stricts.Runner(m))))).Run()
 	_ = os.RemoveAll(built.dir)
 	os.Exit(code)
 }
