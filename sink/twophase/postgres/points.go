@@ -27,4 +27,5 @@ var Points = map[string]string{
 	"postgres.fence.takeover":  "K52c",
 	"postgres.fence.takenover": "K53", // taken over, nothing dropped
 	"postgres.fence.after":     "K53b",
+	"postgres.end.sent":        "K39e", // somebody ends a transaction by its name; the answer is lost
 }
