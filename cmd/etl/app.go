@@ -47,9 +47,10 @@ func execute(args []string, in io.Reader, out, errw io.Writer) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "etl",
-		Short: "exactly-once pipelines from Kafka to Kafka",
-		Long: `etl takes records from Kafka through keyed state into Kafka, each exactly once,
-through crashes and restarts. A pipeline is one YAML file.`,
+		Short: "exactly-once pipelines from Kafka to Kafka, PostgreSQL and files",
+		Long: `etl takes records from Kafka through keyed state into Kafka, PostgreSQL, files and
+other places, each exactly once, through crashes and restarts. A pipeline is one YAML
+file.`,
 		Example: `  etl demo                     see it: records flow, the worker is killed, nothing is lost or doubled
   etl lint pipeline.yaml       check a pipeline file
   etl plan pipeline.yaml       what it guarantees, and what a start would do
