@@ -117,9 +117,18 @@ func (c *Checker) Check(k *kgo.Record, r *stream.Record) error {
 		return rejected(r, "kafka.record_too_large", fmt.Errorf("%w: %d bytes for topic %s, which takes %d (max.message.bytes)", kerr.MessageTooLarge, n, k.Topic, c.limit.bytes))
 	}
 	if (r.Timestamp < c.lo || r.Timestamp > c.hi) && r.Timestamp != NoTimestamp {
-		return rejected(r, "kafka.timestamp_out_of_range", fmt.Errorf("%w: timestamp %d ms; topic %s takes %d to %d (message.timestamp.before.max.ms and after.max.ms)", kerr.InvalidTimestamp, r.Timestamp, k.Topic, c.lo, c.hi))
+		return rejected(r, "kafka.timestamp_out_of_range", fmt.Errorf("%w: timestamp %d ms; topic %s takes times of at most %s before now and %s after (message.timestamp.before.max.ms and after.max.ms)",
+			kerr.InvalidTimestamp, r.Timestamp, k.Topic, span(c.limit.past), span(c.limit.future)))
 	}
 	return nil
+}
+
+// span words a limit, and not the time it gives now: a replay rejects in the same words.
+func span(d time.Duration) string {
+	if d == kafkaconn.Anytime {
+		return "any time"
+	}
+	return d.String()
 }
 
 func rejected(r *stream.Record, code string, err error) error {
