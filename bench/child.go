@@ -34,6 +34,8 @@ var works = map[string]func(context.Context, *work) error{
 	"etl-count":         etlCount,
 	"etl-count-alo":     etlCountAtLeastOnce,
 	"pause":             pauseJob,
+	"floor-upsert":      floorUpsert,
+	"etl-upsert":        etlUpsert,
 }
 
 // child does one work and prints what it took.
