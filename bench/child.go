@@ -27,15 +27,22 @@ type work struct {
 }
 
 var works = map[string]func(context.Context, *work) error{
-	"floor-copy":        floorCopy,
-	"floor-copy-pooled": floorCopyPooled,
-	"floor-count":       floorCount,
-	"etl-copy":          etlCopy,
-	"etl-count":         etlCount,
-	"etl-count-alo":     etlCountAtLeastOnce,
-	"pause":             pauseJob,
-	"floor-upsert":      floorUpsert,
-	"etl-upsert":        etlUpsert,
+	"floor-copy":         floorCopy,
+	"floor-copy-pooled":  floorCopyPooled,
+	"floor-count":        floorCount,
+	"etl-copy":           etlCopy,
+	"etl-count":          etlCount,
+	"etl-count-alo":      etlCountAtLeastOnce,
+	"pause":              pauseJob,
+	"floor-upsert":       floorUpsert,
+	"etl-upsert":         etlUpsert,
+	"floor-json":         floorJSON,
+	"etl-json":           etlJSON,
+	"floor-json-zstd":    floorJSONZstd,
+	"etl-json-zstd":      etlJSONZstd,
+	"floor-parquet":      floorParquet,
+	"floor-parquet-rows": floorParquetRows,
+	"etl-parquet":        etlParquet,
 }
 
 // child does one work and prints what it took.

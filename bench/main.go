@@ -75,6 +75,7 @@ func sections() []section {
 		{"modes", "exactly once over at least once", true, modesSection},
 		{"peers", "Apache Flink and Kafka Streams on the same broker and input", true, peersSection},
 		{"pause", "checkpoint pause and duration with a large state and a 100 ms interval", false, pauseSection},
+		{"files", "part files of JSON lines and Parquet against the bare library writer", false, filesSection},
 		{"idempotent", "upserts by key with a guard of versions against a bare batched upsert", false, idempotentSection},
 		{"start", "start to first record, idle memory, size of the binary", true, startSection},
 	}

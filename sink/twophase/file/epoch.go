@@ -19,6 +19,7 @@ type epoch struct {
 	dir   string // where its files lie, open-...
 	rows  int64
 	open  map[string]*openPart // by partition
+	last  *openPart            // of them, the one that took the last row
 	ended []*openPart          // complete, in the order they were begun
 	dirty []*openPart          // of them, those that are not synced
 	seq   int
@@ -38,12 +39,15 @@ func (w *Writer) newEpoch() (*epoch, error) {
 
 // write adds a row to the file of its partition.
 func (e *epoch) write(r *Row, now time.Time) error {
-	p := e.open[string(r.place)]
-	if p == nil {
-		var err error
-		if p, err = e.begin(string(r.place), now); err != nil {
-			return err
+	p := e.last
+	if p == nil || p.place != string(r.place) {
+		if p = e.open[string(r.place)]; p == nil {
+			var err error
+			if p, err = e.begin(string(r.place), now); err != nil {
+				return err
+			}
 		}
+		e.last = p
 	}
 	if err := p.write(r); err != nil {
 		return restarts("write", p.Pending, err)
@@ -69,7 +73,7 @@ func (e *epoch) begin(place string, now time.Time) (*openPart, error) {
 	if err != nil {
 		return nil, restarts("begin file", e.dir, err)
 	}
-	p.out = &output{f: f}
+	p.file, p.out = f, &output{f: f, buf: make([]byte, 0, bufferSize)}
 	if p.body, err = e.w.cfg.newBody(p.out); err != nil {
 		return nil, restarts("begin file", e.dir, err)
 	}
@@ -90,6 +94,9 @@ func (e *epoch) idlest() (p *openPart) {
 // end completes a file. Its partition gets another one with the next row.
 func (e *epoch) end(p *openPart) error {
 	delete(e.open, p.place)
+	if e.last == p {
+		e.last = nil
+	}
 	if err := p.end(); err != nil {
 		return restarts("end file", p.Pending, err)
 	}
@@ -110,7 +117,7 @@ func (e *epoch) tidy(now time.Time) error {
 			}
 			continue
 		}
-		held += p.body.held()
+		held += p.held
 	}
 	if held < e.w.cfg.Memory {
 		return nil
@@ -119,6 +126,7 @@ func (e *epoch) tidy(now time.Time) error {
 		if err := p.body.flush(); err != nil {
 			return restarts("write", p.Pending, err)
 		}
+		p.held = 0
 	}
 	return nil
 }
@@ -130,7 +138,7 @@ func (e *epoch) sync() error {
 	for i, p := range dirty {
 		if err := p.sync(); err != nil {
 			for _, rest := range dirty[i+1:] {
-				_ = rest.out.f.Close()
+				_ = rest.file.Close()
 			}
 			return restarts("sync", p.Pending, err)
 		}
@@ -141,10 +149,10 @@ func (e *epoch) sync() error {
 // abandon closes what is open; the files stay for the fence.
 func (e *epoch) abandon() {
 	for _, p := range e.open {
-		_ = p.out.f.Close()
+		_ = p.file.Close()
 	}
 	for _, p := range e.dirty {
-		_ = p.out.f.Close()
+		_ = p.file.Close()
 	}
 	e.open, e.dirty = nil, nil
 }

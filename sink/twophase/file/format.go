@@ -9,10 +9,9 @@ import (
 
 // body writes rows in a format. What it has taken may lie in memory until close.
 type body interface {
-	// write adds the row.
-	write(r *Row) error
-	// held returns about how many bytes lie in memory and not in the file.
-	held() int64
+	// write adds the row, and returns about how many bytes lie in memory and not in the
+	// file.
+	write(r *Row) (held int64, err error)
 	// flush gives memory back, where the format can.
 	flush() error
 	// close writes what is left, footers included. It does not close the file.
@@ -20,36 +19,25 @@ type body interface {
 }
 
 // newBody begins a file.
-func (c *Config) newBody(out io.Writer) (body, error) {
+func (c *Config) newBody(out *output) (body, error) {
 	if c.Format == Parquet {
 		return newParquetBody(c, out)
 	}
-	w, end, err := c.compressed(out)
-	if err != nil {
-		return nil, err
-	}
-	t := &textBody{w: w, end: end}
-	if c.Format == CSV {
-		t.csv = true
-		_, err = w.Write(csvHeader(c.Columns))
-	}
-	return t, err
-}
-
-// compressed wraps out; end completes what was written.
-func (c *Config) compressed(out io.Writer) (w io.Writer, end func() error, err error) {
+	t := &textBody{out: out, csv: c.Format == CSV}
+	var err error
 	switch c.Compression {
 	case Gzip:
-		z := gzip.NewWriter(out)
-		return z, z.Close, nil
+		t.packed = gzip.NewWriter(out)
 	case Zstd:
-		z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, z.Close, nil
+		t.packed, err = zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 	}
-	return out, func() error { return nil }, nil
+	if err == nil && t.packed != nil {
+		t.out = &output{f: t.packed, buf: make([]byte, 0, bufferSize), bare: true}
+	}
+	if err == nil && t.csv {
+		_, err = t.out.Write(csvHeader(c.Columns))
+	}
+	return t, err
 }
 
 // newCells returns what takes the values of a row; nil for json.
@@ -65,25 +53,27 @@ func (c *Config) newCells() cells {
 
 // textBody writes a line for each row.
 type textBody struct {
-	w   io.Writer
-	end func() error
-	csv bool
+	out    *output // the file, or the buffer before packed
+	packed io.WriteCloser
+	csv    bool
 }
 
-func (t *textBody) write(r *Row) error {
+func (t *textBody) write(r *Row) (held int64, err error) {
 	line := r.line
 	if t.csv {
 		line = r.cells.(*csvCells).line
 	}
-	if _, err := t.w.Write(line); err != nil {
-		return err
-	}
-	_, err := t.w.Write(lineEnd)
-	return err
+	return 0, t.out.writeLine(line)
 }
 
-var lineEnd = []byte("\n")
-
-func (t *textBody) held() int64  { return 0 }
 func (t *textBody) flush() error { return nil }
-func (t *textBody) close() error { return t.end() }
+
+func (t *textBody) close() error {
+	if t.packed == nil {
+		return nil
+	}
+	if err := t.out.flush(); err != nil {
+		return err
+	}
+	return t.packed.Close()
+}

@@ -102,7 +102,8 @@ func TestParquetFile(t *testing.T) {
 		row.Value(num(fmt.Sprintf("%d.25", i)))
 		row.Value(expr.IntValue(int64(i)))
 		must(t, row.finish())
-		must(t, b.write(&row))
+		_, err := b.write(&row)
+		must(t, err)
 		if i%1000 == 999 {
 			must(t, b.flush())
 		}

@@ -7,28 +7,29 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// rowsAtOnce is how many rows go to the Parquet library in one call.
-const rowsAtOnce = 256
+// rowsAtOnce is how many rows go to the Parquet library in one call: enough to make the
+// call cheap, and few enough for pages to keep their size.
+const rowsAtOnce = 128
 
 // rowGroup is about how many bytes of rows a row group holds.
 const rowGroup = 16 << 20
 
-// parquetBody writes a Parquet file. It gathers rows, for the library takes many at once
-// for little more than one.
+// parquetBody writes a Parquet file, column by column.
 type parquetBody struct {
-	w       *parquet.GenericWriter[any]
-	rows    []parquet.Row
-	values  []parquet.Value // of rows
-	mem     []byte          // their bytes
-	size    int64           // of the rows in the open row group
-	columns int
+	w    *parquet.GenericWriter[any]
+	out  []*parquet.ColumnWriter
+	cols [][]parquet.Value // gathered, rowsAtOnce at most
+	rows int               // in cols
+	size int64             // of the rows in the open row group
 }
 
 func newParquetBody(c *Config, out io.Writer) (*parquetBody, error) {
-	n := len(c.Columns)
-	return &parquetBody{columns: n, rows: make([]parquet.Row, 0, rowsAtOnce), values: make([]parquet.Value, 0, rowsAtOnce*n),
-		w: parquet.NewGenericWriter[any](out, parquetSchema(c.Columns), pageCodec(c.Compression),
-			parquet.WriteBufferSize(0), parquet.CreatedBy("etl", "1", ""))}, nil
+	w := parquet.NewGenericWriter[any](out, parquetSchema(c.Columns), pageCodec(c.Compression), parquet.WriteBufferSize(0), parquet.CreatedBy("etl", "1", ""))
+	p := &parquetBody{w: w, out: w.ColumnWriters(), cols: make([][]parquet.Value, len(c.Columns))}
+	for i := range p.cols {
+		p.cols[i] = make([]parquet.Value, 0, rowsAtOnce)
+	}
+	return p, nil
 }
 
 func pageCodec(c Compression) parquet.WriterOption {
@@ -41,51 +42,41 @@ func pageCodec(c Compression) parquet.WriterOption {
 	return parquet.Compression(&parquet.Uncompressed)
 }
 
-func (p *parquetBody) write(r *Row) error {
-	from := len(p.values)
-	for _, v := range r.cells.(*parquetCells).values {
-		if k := v.Kind(); k == parquet.ByteArray && !v.IsNull() {
-			v = p.keep(v)
-		}
-		p.values = append(p.values, v)
+// write adds a row. Its bytes stay where the cells have put them.
+func (p *parquetBody) write(r *Row) (held int64, err error) {
+	cells := r.cells.(*parquetCells)
+	for i := range cells.values {
+		p.cols[i] = append(p.cols[i], cells.values[i])
 	}
-	p.rows = append(p.rows, p.values[from:len(p.values):len(p.values)])
-	p.size += int64(r.cells.(*parquetCells).size)
-	if len(p.rows) < rowsAtOnce {
-		return nil
+	p.rows++
+	p.size += int64(cells.size)
+	if p.rows < rowsAtOnce {
+		return p.size, nil
 	}
 	if err := p.hand(); err != nil {
-		return err
+		return p.size, err
 	}
 	if p.size >= rowGroup {
-		return p.flush()
+		return 0, p.flush()
 	}
-	return nil
-}
-
-// keep copies the bytes of a value: the library reads them when the rows are handed on.
-func (p *parquetBody) keep(v parquet.Value) parquet.Value {
-	b := v.ByteArray()
-	if cap(p.mem)-len(p.mem) < len(b) {
-		// What was kept before stays where it is.
-		p.mem = make([]byte, 0, max(64<<10, 2*len(b)))
-	}
-	at := len(p.mem)
-	p.mem = append(p.mem, b...)
-	return parquet.ByteArrayValue(p.mem[at:len(p.mem):len(p.mem)]).Level(v.RepetitionLevel(), v.DefinitionLevel(), v.Column())
+	return p.size, nil
 }
 
 // hand gives the gathered rows to the library.
 func (p *parquetBody) hand() error {
-	if len(p.rows) == 0 {
-		return nil
+	for i, values := range p.cols {
+		if len(values) == 0 {
+			continue
+		}
+		if _, err := p.out[i].WriteRowValues(values); err != nil {
+			return err
+		}
+		clear(values)
+		p.cols[i] = values[:0]
 	}
-	_, err := p.w.WriteRows(p.rows)
-	p.rows, p.values, p.mem = p.rows[:0], p.values[:0], p.mem[:0]
-	return err
+	p.rows = 0
+	return nil
 }
-
-func (p *parquetBody) held() int64 { return p.size }
 
 // flush ends the row group.
 func (p *parquetBody) flush() error {

@@ -14,67 +14,101 @@ import (
 	"etl/stream"
 )
 
-// parquetCells is a row of a Parquet file. Its bytes are good until the next row.
+// parquetCells is a row of a Parquet file. Its bytes stay for as long as somebody holds
+// them: they are cut off chunks that are never used again.
 type parquetCells struct {
 	cols   []Column
+	codes  []code // of the types, for a quick switch
 	values []parquet.Value
-	text   []byte
+	chunk  []byte
 	size   int
 }
 
-func newParquetCells(cols []Column) *parquetCells { return &parquetCells{cols: cols} }
+// code is a TypeKind as a number.
+type code uint8
 
-func (c *parquetCells) reset() { c.values, c.text, c.size = c.values[:0], c.text[:0], 0 }
+const (
+	asBoolean code = iota
+	asInt64
+	asDouble
+	asDecimal
+	asString
+	asJSON
+	asTimestamp
+	asDate
+)
+
+var codes = map[TypeKind]code{Boolean: asBoolean, Int64: asInt64, Double: asDouble, Decimal: asDecimal, String: asString, JSONText: asJSON,
+	Timestamp: asTimestamp, Date: asDate}
+
+func newParquetCells(cols []Column) *parquetCells {
+	c := &parquetCells{cols: cols, values: make([]parquet.Value, len(cols))}
+	for _, col := range cols {
+		c.codes = append(c.codes, codes[col.Type.Kind])
+	}
+	return c
+}
+
+func (c *parquetCells) reset() { c.size = 0 }
 
 func (c *parquetCells) add(i int, v expr.Value) error {
 	if v.IsNull() {
-		c.values = append(c.values, parquet.NullValue().Level(0, 0, i))
+		c.values[i] = parquet.NullValue()
 		c.size++
 		return nil
 	}
-	p, err := c.convert(c.cols[i].Type, v)
+	p, err := c.convert(i, v)
 	if err != nil {
 		return err
 	}
+	p.SetDefinitionLevel(1)
 	c.size += 8
-	c.values = append(c.values, p.Level(0, 1, i))
+	c.values[i] = p
 	return nil
 }
 
 // convert makes a value of a column's type, or says why it does not fit.
-func (c *parquetCells) convert(t Type, v expr.Value) (p parquet.Value, err error) {
-	switch t.Kind {
-	case Boolean:
+func (c *parquetCells) convert(i int, v expr.Value) (p parquet.Value, err error) {
+	switch c.codes[i] {
+	case asBoolean:
 		if v.Kind() == stream.Bool {
 			return parquet.BooleanValue(v.Bool()), nil
 		}
-	case Int64:
-		return whole64(v, t)
-	case Double:
+	case asInt64:
+		return whole64(v, c.cols[i].Type)
+	case asDouble:
 		return c.double(v)
-	case Decimal:
-		return decimal64(v, t)
-	case String:
+	case asDecimal:
+		return decimal64(v, c.cols[i].Type)
+	case asString:
 		if s, ok := v.Text(); ok {
-			return c.keep(func(dst []byte) []byte { return append(dst, s...) }), nil
+			return c.keep(s), nil
 		}
-	case JSONText:
-		return c.keep(v.AppendJSON), nil
-	case Timestamp:
+	case asJSON:
+		return c.keep(string(v.AppendJSON(nil))), nil
+	case asTimestamp:
 		return instant(v)
-	case Date:
+	case asDate:
 		return day(v)
 	}
-	return p, misfit(v, t)
+	return p, misfit(v, c.cols[i].Type)
 }
 
 func misfit(v expr.Value, t Type) error { return fmt.Errorf("a %s is no %s", v.Kind(), t) }
 
-func (c *parquetCells) keep(add func([]byte) []byte) parquet.Value {
-	at := len(c.text)
-	c.text = add(c.text)
-	c.size += len(c.text) - at
-	return parquet.ByteArrayValue(c.text[at:len(c.text):len(c.text)])
+// chunkSize is how much memory is asked for at once.
+const chunkSize = 64 << 10
+
+// keep copies text to where it stays.
+func (c *parquetCells) keep(s string) parquet.Value {
+	if len(c.chunk) < len(s) {
+		c.chunk = make([]byte, max(chunkSize, len(s)))
+	}
+	b := c.chunk[:len(s):len(s)]
+	c.chunk = c.chunk[len(s):]
+	copy(b, s)
+	c.size += len(s)
+	return parquet.ByteArrayValue(b)
 }
 
 func whole64(v expr.Value, t Type) (parquet.Value, error) {

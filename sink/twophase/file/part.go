@@ -2,6 +2,7 @@ package file
 
 import (
 	"hash/crc32"
+	"io"
 	"time"
 
 	"etl/stream"
@@ -14,10 +15,11 @@ const bufferSize = 64 << 10
 
 // output is a file on its way to the disk: what it has taken is counted and summed.
 type output struct {
-	f    stream.File
+	f    io.Writer
 	buf  []byte
 	size int64 // of everything taken
 	sum  uint32
+	bare bool // before a compressor: nobody asks for the sum
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -34,8 +36,26 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// writeLine writes a line and its end.
+func (o *output) writeLine(p []byte) error {
+	if len(o.buf)+len(p) < bufferSize {
+		o.buf = append(append(o.buf, p...), '\n')
+		o.size += int64(len(p)) + 1
+		return nil
+	}
+	if _, err := o.Write(p); err != nil {
+		return err
+	}
+	_, err := o.Write(lineEnd)
+	return err
+}
+
+var lineEnd = []byte("\n")
+
 func (o *output) put(p []byte) error {
-	o.sum = crc32.Update(o.sum, castagnoli, p)
+	if !o.bare {
+		o.sum = crc32.Update(o.sum, castagnoli, p)
+	}
 	_, err := o.f.Write(p)
 	return err
 }
@@ -53,23 +73,24 @@ func (o *output) flush() error {
 type openPart struct {
 	part
 	place string // of the partition, "" or with a slash at its end
+	file  stream.File
 	out   *output
 	body  body
+	held  int64 // about how much of it lies in memory
 	begun time.Time
 	seq   int   // within the epoch
 	used  int64 // when it took its last row, in rows of the epoch
 }
 
 // bytes is about how large the file is.
-func (p *openPart) bytes() int64 { return p.out.size + p.body.held() }
+func (p *openPart) bytes() int64 { return p.out.size + p.held }
 
 // write adds a row.
 func (p *openPart) write(r *Row) error {
-	if err := p.body.write(r); err != nil {
-		return err
-	}
+	held, err := p.body.write(r)
+	p.held = held
 	p.Rows++
-	return nil
+	return err
 }
 
 // end completes the file; it is not synced.
@@ -81,16 +102,15 @@ func (p *openPart) end() error {
 		return err
 	}
 	p.Size, p.Sum = p.out.size, p.out.sum
-	p.body, p.out.buf = nil, nil
+	p.body, p.out, p.held = nil, nil, 0
 	return nil
 }
 
 // sync makes the file durable and closes it.
 func (p *openPart) sync() error {
-	err := p.out.f.Sync()
-	if cerr := p.out.f.Close(); err == nil {
+	err := p.file.Sync()
+	if cerr := p.file.Close(); err == nil {
 		err = cerr
 	}
-	p.out = nil
 	return err
 }
