@@ -48,11 +48,7 @@ const CodeRejected = "record.rejected"
 // NewLetter returns the letter of r, which component could not process because of
 // err. Its bytes are those of r.
 func NewLetter(r *Record, component UID, err error) Letter {
-	from := r.AsRead()
-	if r.Made {
-		from = r
-	}
-	l := Letter{Record: *from, Component: component, Code: CodeOf(err), Message: sentence(err)}
+	l := Letter{Record: *r.AsRead(), Component: component, Code: CodeOf(err), Message: sentence(err)}
 	l.Orig, l.Doc, l.Pos = nil, nil, -1
 	if l.Code == "" {
 		l.Code = CodeRejected

@@ -46,9 +46,10 @@ type Record struct {
 	Orig *Record
 }
 
-// AsRead returns the record as it was read, r itself when nobody changed it.
+// AsRead returns the record as it was read, r itself when nobody changed it, or when
+// it is Made.
 func (r *Record) AsRead() *Record {
-	if r.Orig != nil {
+	if r.Orig != nil && !r.Made {
 		return r.Orig
 	}
 	return r

@@ -53,6 +53,7 @@ const (
 	frameHead  = 23
 	flagDelete = 1
 	flagRecord = 2
+	flagMade   = 4
 )
 
 // frame is one row as it lies in a chunk.
@@ -60,6 +61,7 @@ type frame []byte
 
 func (f frame) deletes() bool   { return f[4]&flagDelete != 0 }
 func (f frame) hasRecord() bool { return f[4]&flagRecord != 0 }
+func (f frame) made() bool      { return f[4]&flagMade != 0 }
 func (f frame) tuple() []byte   { return f[frameHead : frameHead+be.Uint32(f[19:])] }
 func (f frame) record() []byte  { return f[frameHead+be.Uint32(f[19:]):] }
 
@@ -80,6 +82,9 @@ func appendFrame(data []byte, row *Row, topic uint16, rec *stream.Record, keep b
 	}
 	if keep {
 		head[4] |= flagRecord
+	}
+	if rec.Made {
+		head[4] |= flagMade
 	}
 	be.PutUint16(head[5:], topic)
 	be.PutUint32(head[7:], uint32(rec.Partition))

@@ -82,7 +82,7 @@ func parseRecord(b []byte, r *stream.Record) error {
 // record returns the record a row was made of: where it was read, and, if that was kept,
 // what it holds.
 func (f frame) toRecord(topics []string) stream.Record {
-	r := stream.Record{Timestamp: -1, Pos: -1}
+	r := stream.Record{Timestamp: -1, Pos: -1, Made: f.made()}
 	r.Topic, r.Partition, r.Offset = f.place(topics)
 	if f.hasRecord() {
 		_ = parseRecord(f.record(), &r) // we wrote it
@@ -127,6 +127,7 @@ type storedReject struct {
 	Key       []byte         `json:"key"`
 	Value     []byte         `json:"value"`
 	Headers   []storedHeader `json:"headers,omitempty"`
+	Made      bool           `json:"made,omitempty"`
 	Code      string         `json:"code"`
 	Message   string         `json:"message"`
 }
@@ -146,7 +147,7 @@ func EncodeRejects(rs []Rejected) ([]byte, error) {
 	out := storedRejects{Version: 1}
 	for _, r := range rs {
 		s := storedReject{Topic: r.Record.Topic, Partition: r.Record.Partition, Offset: r.Record.Offset, Timestamp: r.Record.Timestamp,
-			Key: r.Record.Key, Value: r.Record.Value, Code: r.Code, Message: r.Message}
+			Key: r.Record.Key, Value: r.Record.Value, Made: r.Record.Made, Code: r.Code, Message: r.Message}
 		for _, h := range r.Record.Headers {
 			s.Headers = append(s.Headers, storedHeader(h))
 		}
@@ -163,7 +164,7 @@ func DecodeRejects(b []byte) (rs []Rejected, err error) {
 	}
 	for _, s := range in.Rejects {
 		r := Rejected{Code: s.Code, Message: s.Message, Record: stream.Record{Topic: s.Topic, Partition: s.Partition, Offset: s.Offset,
-			Timestamp: s.Timestamp, Key: s.Key, Value: s.Value, Pos: -1}}
+			Timestamp: s.Timestamp, Key: s.Key, Value: s.Value, Made: s.Made, Pos: -1}}
 		for _, h := range s.Headers {
 			r.Record.Headers = append(r.Record.Headers, stream.Header(h))
 		}

@@ -190,6 +190,7 @@ func TestRejectsRoundTrip(t *testing.T) {
 		{Code: "postgres.row", Message: "m", Record: stream.Record{Topic: "t", Partition: 3, Offset: 9, Timestamp: 7, Key: []byte{}, Value: []byte("\x00\xff"),
 			Headers: []stream.Header{{Key: "a"}, {Key: "a", Value: []byte{}}}, Pos: -1}},
 		{Record: stream.Record{Timestamp: -1, Pos: -1}},
+		{Record: stream.Record{Timestamp: -1, Pos: -1, Made: true}},
 	}
 	b, err := EncodeRejects(in)
 	if err != nil {
@@ -202,6 +203,22 @@ func TestRejectsRoundTrip(t *testing.T) {
 	for _, bad := range []string{"", "{", `{"version":2}`, "[]"} {
 		if _, err := DecodeRejects([]byte(bad)); stream.ClassOf(err) != stream.RestoreRefused {
 			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestKeptRecords: a dead letter of a row needs the record as it was read, and has to know
+// when there is no such record.
+func TestKeptRecords(t *testing.T) {
+	read := &stream.Record{Topic: "t", Partition: 1, Offset: 2, Timestamp: 3, Key: []byte("k"), Value: []byte("read")}
+	changed, made := *read, read.Derived()
+	changed.Value, changed.Orig = []byte("changed"), read
+	made.Value = []byte("made")
+	for want, r := range map[string]*stream.Record{"read": &changed, "made": &made} {
+		f := frame(appendFrame(nil, NewRow(pairTarget(Append)), 0, r, true))
+		got := f.toRecord([]string{"t"})
+		if string(got.Value) != want || got.Made != r.Made || got.Offset != 2 || got.Timestamp != 3 || f.deletes() {
+			t.Errorf("%q is kept as %+v", r.Value, got)
 		}
 	}
 }
