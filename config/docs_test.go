@@ -15,7 +15,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := regexp.MustCompile(`(?m)^(?:error|warning) ([a-z_]+\.[a-z_]+)`)
-	for _, pattern := range []string{"testdata/load/*", "kafka/testdata/load", "postgres/testdata/load"} {
+	for _, pattern := range []string{"testdata/load/*", "kafka/testdata/load", "postgres/testdata/load", "postgres/testdata/idempotent", "redis/testdata/load"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatal("no stories", err)

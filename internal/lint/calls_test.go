@@ -41,6 +41,7 @@ var doors = []door{
 	{"internal/testservice/", "time.NewTicker rand.IntN", "real servers live in real time, on free ports"},
 	{"internal/kafkatest/", "time.Now time.NewTicker", "real servers live in real time"},
 	{"internal/pgtest/", "time.Now", "real servers live in real time"},
+	{"internal/redistest/", "time.Now", "real servers live in real time"},
 	{"internal/testrun/", "time.Now time.Since os.Exit fmt.Print fmt.Printf fmt.Println", "a program that runs the tests and prints a table"},
 	{"cmd/etl/main.go", "os.Exit", "main turns an error into an exit code"},
 	{"integration/", "time.Now time.Since time.Sleep time.After time.NewTimer time.NewTicker fmt.Printf fmt.Println os.Exit", "programs that mistreat real processes in real time"},
