@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,8 @@ type lab struct {
 	job  string
 	cfg  Config
 	pool *pgxpool.Pool // the test's own
+
+	ready sync.Map // jobs and sinks that are set up, besides the first
 }
 
 // site is a database whose labs do not meet: each has a table and a job of its own.

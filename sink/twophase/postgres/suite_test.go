@@ -106,6 +106,9 @@ type initialisingWriter struct {
 func (s initialising) NewWriter() sink.Writer { return initialisingWriter{s.Sink.NewWriter(), s.l} }
 
 func (w initialisingWriter) Open(ctx context.Context, env stream.Env, restored []state.Handle) error {
-	err := New(w.l.cfg).Initialise(ctx, stream.SystemWorld(nil), env.Job, env.UID, "")
+	var err error
+	if _, done := w.l.ready.LoadOrStore(env.Job+"/"+string(env.UID), true); !done {
+		err = New(w.l.cfg).Initialise(ctx, stream.SystemWorld(nil), env.Job, env.UID, "")
+	}
 	return errors.Join(err, w.Writer.Open(ctx, env, restored))
 }
