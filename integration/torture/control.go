@@ -63,9 +63,12 @@ var Controls = []Control{
 		Tell: func(*Job) string { return "unmark" }},
 	{Rules: "epoch-before-acknowledged", Kind: Pass, Catch: []string{Order}, Kills: 20, Aims: onceMore, Alter: fast,
 		Tell: func(*Job) string { return "slow 60ms" }},
-	{Rules: "publish-without-log", Kind: Count, Catch: []string{Owners, ExitCode}, Kills: 5, Do: func(ctx context.Context, l *Life) error {
-		l.Quiet = true
-		return l.Zombie(ctx, pointNamed("log.append.checkpoint.before"), 4)
+	// Rows would have to be committed, and the broker would tell the old owner.
+	{Rules: "publish-without-log", Kind: Count, Catch: []string{Owners, ExitCode}, Kills: 20, Do: func(ctx context.Context, l *Life) error {
+		if err := l.feed.Pause(ctx); err != nil {
+			return err
+		}
+		return l.Zombie(ctx, pointNamed("log.append.checkpoint.before"), 8)
 	}},
 }
 

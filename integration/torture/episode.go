@@ -60,9 +60,6 @@ type Episode struct {
 	Before func(ctx context.Context, l *Life) (args []string, err error)
 	// Scrape reads the metrics of workers all the time: for what no log says.
 	Scrape bool
-	// Quiet pauses the feed before a stopped process goes on: it has nothing to do
-	// then but what it stood before.
-	Quiet bool
 	// Scratch restores every retained checkpoint into a scratch job at the end.
 	Scratch bool
 	// Dir is where the job lies; it is removed when all is well.

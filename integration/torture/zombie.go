@@ -37,11 +37,6 @@ func (l *Life) Zombie(ctx context.Context, p Point, nth int) error {
 		l.Add(Alive, "the successor of one that stopped at %s makes no checkpoints: %s", p.Name, next.Ended())
 		return nil
 	}
-	if l.Quiet {
-		if err := l.feed.Pause(ctx); err != nil {
-			return err
-		}
-	}
 	old.Signal(syscall.SIGCONT)
 	l.Tally.Add(twoOwners, 1)
 	if p.Name == "recover.V1" {
