@@ -16,11 +16,12 @@ var fieldBugs = map[string]string{
 	"C": "01 02 04 05 07 08 10 11 13 14 16 17 19 20 22 23 25 26 28",
 	"D": "01 03 04 06 07 09 10 12 13 15 16 18 19",
 	"P": "02 03 05 06 08 09 11 12 14 15 17 18 20 21",
+	"F": "02 03 05 06",
 	"R": "02 03 05 06 08 09",
 }
 
 var (
-	bugRow   = regexp.MustCompile(`(?m)^\| ([KSCDRP]\d\d) \|.*\| ([^|]*) \|$`)
+	bugRow   = regexp.MustCompile(`(?m)^\| ([KSCDRPF]\d\d) \|.*\| ([^|]*) \|$`)
 	bugTest  = regexp.MustCompile(`([\w/]+_test\.go):(\w+)`)
 	bugLimit = regexp.MustCompile(`known limit: (.+)$`)
 )
