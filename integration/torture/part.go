@@ -106,7 +106,6 @@ func (s *Suite) do(ctx context.Context, t *testing.T, p *part, f Scenario) {
 		return
 	}
 	_ = os.RemoveAll(dir)
-	p.done = true
 	s.add(*p)
 	s.save(t, p)
 }

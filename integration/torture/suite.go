@@ -48,7 +48,6 @@ type part struct {
 	Took    time.Duration `json:"took"`
 	left    bool          // not done for want of time
 	earlier bool          // done by an earlier run
-	done    bool
 }
 
 // The last part of the budget: in the first stretch of it nobody dies any more and what
