@@ -40,7 +40,7 @@ func TestWithoutALogNothingSurvives(t *testing.T) {
 
 func TestForeignServerIsLeftAlone(t *testing.T) {
 	s := redistest.Shared(t)
-	if s.Prefix() == s.Prefix() {
+	if one, two := s.Prefix(), s.Prefix(); one == two {
 		t.Error("one prefix twice")
 	}
 	t.Setenv("ETL_TEST_REDIS", s.URL())

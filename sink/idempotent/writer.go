@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"etl/checkpoint"
 	"etl/internal/fault"
 	"etl/sink"
 	"etl/state"
@@ -273,13 +272,4 @@ var _ sink.Connector = Connector{}
 // Features are those of every idempotent sink with a guard.
 func (g Guard) Features() sink.Features {
 	return sink.Features{Ordered: true, Upsert: true, NeedsKey: true, Guarded: g != NoGuard}
-}
-
-// Fits reports why a sink of this kind cannot run under a mode of checkpoints, "" when it
-// can: counters and values are exact only in state that is.
-func Fits(m checkpoint.Mode) string {
-	if m == checkpoint.ExactlyOnce {
-		return ""
-	}
-	return fmt.Sprintf("delivery: idempotent needs checkpoints of mode exactly_once: under mode %s state may count records twice, and a replay then gives other values", m)
 }
