@@ -77,6 +77,7 @@ func sections() []section {
 		{"pause", "checkpoint pause and duration with a large state and a 100 ms interval", false, pauseSection},
 		{"files", "part files of JSON lines and Parquet against the bare library writer", false, filesSection},
 		{"idempotent", "upserts by key with a guard of versions against a bare batched upsert", false, idempotentSection},
+		{"wal", "delivery through the write-ahead log against bare COPY and bare requests", false, walSection},
 		{"start", "start to first record, idle memory, size of the binary", true, startSection},
 	}
 }

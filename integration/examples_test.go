@@ -56,6 +56,24 @@ func TestPostgresExample(t *testing.T) {
 	}
 }
 
+// The example that sends to an endpoint does, too: to a receiver on a free port.
+func TestWebhookExample(t *testing.T) {
+	t.Parallel()
+	page := filepath.Join("..", "examples", "webhook", "README.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHook(t)
+	h.close() // its port is free now
+	out := runPage(t, page, kafkatest.Shared(t).Addr(), "HOOK="+h.addr)
+	for _, row := range append(promised(string(text)), "at least once (wal, visible every 2s)", "duplicates carry the same key", `"status":422,"answer":"the total is negative\n","row":{"id":3,"total":-1}`) {
+		if !strings.Contains(out, row) {
+			t.Errorf("the output has no %s\n%s", row, out)
+		}
+	}
+}
+
 // promised are the rows that a page says come out.
 func promised(page string) (rows []string) {
 	if _, rest, ok := strings.Cut(page, "```json\n"); ok {

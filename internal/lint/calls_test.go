@@ -44,6 +44,7 @@ var doors = []door{
 	{"internal/redistest/", "time.Now", "real servers live in real time"},
 	{"internal/testrun/", "time.Now time.Since os.Exit fmt.Print fmt.Printf fmt.Println", "a program that runs the tests and prints a table"},
 	{"cmd/etl/main.go", "os.Exit", "main turns an error into an exit code"},
+	{"examples/webhook/receiver/", "os.Exit", "a program for a page: its main ends it"},
 	{"integration/", "time.Now time.Since time.Sleep time.After time.NewTimer time.NewTicker fmt.Printf fmt.Println os.Exit", "programs that mistreat real processes in real time"},
 	{"bench/", "time.Now time.Since time.Sleep time.After time.NewTimer time.NewTicker fmt.Printf fmt.Println os.Exit", "programs that measure real time"},
 }
