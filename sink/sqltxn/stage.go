@@ -23,7 +23,6 @@ type stageWriter struct {
 	copy   string
 	prefix []byte // the fields that all rows of the epoch share
 	base   int    // rows of chunks before
-	last   *view
 }
 
 func (b Book) stageWriter(g *Target, subtask int, id stream.CheckpointID) *stageWriter {

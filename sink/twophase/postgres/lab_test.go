@@ -178,9 +178,3 @@ var variants = map[string]func(*Config){
 	"staged append":   func(c *Config) { c.Strategy = Staged },
 	"staged upsert":   func(c *Config) { c.Strategy, c.Mode, c.Key = Staged, UpsertDelete, []string{"k"} },
 }
-
-func each(t *testing.T, f func(t *testing.T, l *lab)) {
-	for name, shape := range variants {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) { f(t, newLab(t, pgtest.Shared(t), shape)) })
-	}
-}
