@@ -143,12 +143,7 @@ func asJSON(t *testing.T, text []byte) any {
 // TestSchemaRefuses: what the loader calls an unknown key or a wrong type, an editor
 // marks as well.
 func TestSchemaRefuses(t *testing.T) {
-	schema := compileSchema(t)
-	good, err := os.ReadFile("../../examples/user-behavior/pipeline.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for old, new := range map[string]string{
+	refuses(t, "user-behavior", map[string]string{
 		"interval: 10s":             "intervall: 10s",
 		"retain: 5":                 "retain: 1",
 		"timeout: 2m":               "timeout: 2 minutes",
@@ -159,7 +154,25 @@ func TestSchemaRefuses(t *testing.T) {
 		"parallelism: 2":            "parallelism: two",
 		"name: user-behavior\n":     "",
 		"compression: lz4":          "compression: 4",
-	} {
+	})
+	refuses(t, "user-counts-postgres", map[string]string{
+		"mode: upsert":               "mode: merge",
+		"delivery: two_phase":        "delivery: two_phase\n    strategy: 2pc",
+		"key: [user_id]":             "key: {}",
+		"table: user_counts":         "tabel: user_counts",
+		"connection: reports":        "connection: [reports]",
+		"dsn: ${PG_DSN:-}          ": "dsn: { host: localhost }",
+	})
+}
+
+func refuses(t *testing.T, example string, changes map[string]string) {
+	t.Helper()
+	schema := compileSchema(t)
+	good, err := os.ReadFile("../../examples/" + example + "/pipeline.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, new := range changes {
 		bad := strings.Replace(string(good), old, new, 1)
 		if bad == string(good) {
 			t.Fatalf("%q is not in the example", old)
