@@ -112,6 +112,33 @@ func (s *stores) want(n int) map[string]int {
 	return out
 }
 
+// spoil changes one row of each store, then another one back: etl verify must see it.
+func (s *stores) spoil(j *job) {
+	s.t.Helper()
+	ctx, h, n := context.Background(), s.prefix+"h:"+numberedKey(2), s.prefix+"n:"+numberedKey(2)
+	for what, change := range map[string]func(by int64) error{
+		"table": func(by int64) error {
+			s.d.exec(fmt.Sprintf("UPDATE counts SET c = c + %d WHERE k = 'k2'", by))
+			return nil
+		},
+		"newest": func(by int64) error {
+			s.d.exec(fmt.Sprintf("UPDATE newest SET n = n + %d WHERE k = 'k3'", by))
+			return nil
+		},
+		"hashes":  func(by int64) error { return s.redis.HIncrBy(ctx, h, "c", by).Err() },
+		"numbers": func(by int64) error { return s.redis.IncrBy(ctx, n, by).Err() },
+	} {
+		for _, by := range []int64{1, -1} {
+			if err := change(by); err != nil {
+				s.t.Fatal(err)
+			}
+			if a := j.etl("verify", "--finished"); a.OK != (by < 0) {
+				s.t.Errorf("verify after a change of %d in %s: exit %d\n%s", by, what, a.Code, a.All)
+			}
+		}
+	}
+}
+
 // Effectively once: the process is killed when a batch is written and no checkpoint knows
 // of it, when all rows of one are written, and when it is published. Readers of the table
 // and of Redis never see a number fall, and in the end every store has the right ones.
@@ -137,6 +164,8 @@ func TestIdempotentKilled(t *testing.T) {
 	unwatch()
 	j.must("stop")
 	run.ends(0)
+	j.finished()
+	s.spoil(j)
 	if got := s.look(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("after the end: %v, want %v", got, want)
 	}

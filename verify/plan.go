@@ -17,6 +17,7 @@ type plan struct {
 	roots   map[*node]*step // of each source, what follows it
 	aggs    []*aggregate
 	targets []*target
+	lasts   []*lastRows
 
 	atLeastOnce bool
 }
@@ -113,6 +114,10 @@ func (p *plan) end(f *feed) {
 	if a := f.to.agg; a != nil {
 		f.index = len(a.feeds)
 		a.feeds = append(a.feeds, f)
+		return
+	}
+	if l := f.to.sink.last; l != nil {
+		l.feeds = append(l.feeds, f)
 		return
 	}
 	t := f.to.sink.target

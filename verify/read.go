@@ -131,6 +131,8 @@ func (s *step) push(rec *stream.Record) {
 			to.n.apply(rec, to.push)
 		case to.n.agg != nil:
 			to.n.agg.take(to.feed, rec)
+		case to.n.sink.last != nil:
+			to.n.sink.last.expect(to.feed, rec)
 		default:
 			to.n.sink.target.expect(to.feed, rec)
 		}

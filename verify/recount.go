@@ -30,6 +30,11 @@ func recount(ctx context.Context, s *Spec, o *Options) (*Result, error) {
 			return nil, err
 		}
 	}
+	for _, l := range c.lasts {
+		if err := c.readLast(ctx, l); err != nil {
+			return nil, err
+		}
+	}
 	for _, n := range c.order {
 		if n.source != nil {
 			if err := c.readSource(ctx, n); err != nil {
@@ -63,6 +68,9 @@ func (c *recounting) conclude() *Result {
 	c.sayRejected()
 	for _, t := range c.targets {
 		c.check(t)
+	}
+	for _, l := range c.lasts {
+		c.checkLast(l)
 	}
 	c.locate()
 	c.r.judge(*c.o)

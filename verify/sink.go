@@ -16,6 +16,7 @@ type sinkPlan struct {
 	asJSON     bool // how value is written
 	target     *target
 	file       *fileRows // of a file sink
+	last       *lastRows // of a sink that keeps the last row per key; it has no target
 	keyBuf     []byte
 	valueBuf   []byte
 }
@@ -27,6 +28,9 @@ func (p *plan) addSink(s *Sink) error {
 	}
 	sp := &sinkPlan{node: n, spec: s, asJSON: s.Encode == "" || s.Encode == "json"}
 	n.sink, n.out = sp, in
+	if s.Last != nil {
+		return p.addLast(sp, expr.Env{This: in})
+	}
 	if err := sp.compile(expr.Env{This: in}); err != nil {
 		return err
 	}

@@ -94,6 +94,8 @@ type Sink struct {
 	Encode string
 	// DropHeaders leaves the headers of records out.
 	DropHeaders bool
+	// Last is set for a sink that keeps the last row per key outside of Kafka.
+	Last *LastSink
 	// AtLeastOnce is Spec.AtLeastOnce for this sink alone.
 	AtLeastOnce bool
 	// File is set for a sink that writes part files.

@@ -9,6 +9,8 @@ import (
 	"etl/config"
 	"etl/config/file"
 	"etl/config/kafka"
+	"etl/config/postgres"
+	"etl/config/redis"
 	"etl/pipeline"
 	"etl/stream"
 	"etl/verify"
@@ -33,6 +35,13 @@ func recountSpec(job *config.Job) (verify.Spec, error) {
 			s.Sources = append(s.Sources, src)
 		case *file.Sink:
 			s.Sinks = append(s.Sinks, recountFiles(c, spec, job.Spec.Name))
+		case *redis.Sink:
+			s.Sinks = append(s.Sinks, recountRedis(c, spec))
+		case *postgres.Sink:
+			if spec.Mode == "append" {
+				return s, stream.Errorf(stream.BadConfig, "verify.type", "verify", c.Name, "the recount does not know tables that rows are appended to: it compares the last row of each key")
+			}
+			s.Sinks = append(s.Sinks, recountTable(c, spec))
 		case *kafka.Sink:
 			s.Sinks = append(s.Sinks, recountSink(c, spec))
 		default:
@@ -126,7 +135,7 @@ func offsets(m config.Map[config.Map[int64]]) (verify.Offsets, error) {
 func recountSink(c *config.Component, spec *kafka.Sink) verify.Sink {
 	conn := config.Connected[kafka.Connection](c, "connection", spec.Connection)
 	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Conn: conn.Conn(), Topic: spec.Topic, Key: string(spec.Key), Value: string(spec.Value),
-		Map: recountFields(spec.Map), Encode: spec.Encode, AtLeastOnce: spec.Delivery == "at_least_once", DropHeaders: spec.Headers == "none", OnError: onError(c), Parallelism: c.Parallelism}
+		Map: recountFields(spec.Map), Encode: spec.Encode, AtLeastOnce: spec.Delivery == "at_least_once" || spec.Delivery == "idempotent", DropHeaders: spec.Headers == "none", OnError: onError(c), Parallelism: c.Parallelism}
 }
 
 func recountFiles(c *config.Component, spec *file.Sink, job string) verify.Sink {

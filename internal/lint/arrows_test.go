@@ -74,7 +74,7 @@ var rooms = []room{
 	{"config/kafka", engine + "pipeline config source/kafka sink/kafkatxn sink/twophase/kafka sink/wal sink/wal/kafka internal/kafkaconn", "kafka yaml"},
 
 	// verify must not share the engine's mistakes: of the product it has expr alone.
-	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx parquet yaml"},
+	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx redis parquet yaml"},
 	{"doctor", "*", "kafka pgx"},
 	{"deadletter", "*", "kafka"},
 	{"demo", "*", "kafka"},

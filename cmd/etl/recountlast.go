@@ -1,0 +1,46 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+
+	"etl/config"
+	"etl/config/postgres"
+	"etl/config/redis"
+	"etl/sink/sqltxn"
+	"etl/verify"
+)
+
+// recountTable words a table of which the last row of each key counts.
+func recountTable(c *config.Component, spec *postgres.Sink) verify.Sink {
+	conn := config.Connected[postgres.Connection](c, "connection", spec.Connection)
+	schema, name, _ := sqltxn.SplitTable(spec.Table) // the loader has checked it
+	l := &verify.LastSink{Postgres: &verify.PostgresTable{Conn: conn.Conn(), Schema: schema, Table: name}}
+	for _, f := range recountFields(spec.Columns) {
+		if !slices.Contains(spec.Key, f.Name) {
+			l.Fields = append(l.Fields, f)
+		}
+	}
+	for _, k := range spec.Key {
+		for _, f := range recountFields(spec.Columns) {
+			if f.Name == k {
+				l.Key = append(l.Key, f)
+			}
+		}
+	}
+	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Last: l, OnError: onError(c), Parallelism: c.Parallelism}
+}
+
+// recountRedis words keys of Redis.
+func recountRedis(c *config.Component, spec *redis.Sink) verify.Sink {
+	conn := config.Connected[redis.Connection](c, "connection", spec.Connection)
+	l := &verify.LastSink{Redis: &verify.RedisKeys{Address: conn.Address, Username: conn.Username, Password: conn.Password.Reveal(), Database: conn.Database,
+		Prefix: spec.Prefix, Hash: spec.Kind == "hash"}, Fields: recountFields(spec.Fields)}
+	for i, k := range spec.Key {
+		l.Key = append(l.Key, verify.Field{Name: "key" + strconv.Itoa(i), Value: string(k)})
+	}
+	if spec.Value != "" {
+		l.Fields = []verify.Field{{Name: "value", Value: string(spec.Value)}}
+	}
+	return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Last: l, OnError: onError(c), Parallelism: c.Parallelism}
+}
