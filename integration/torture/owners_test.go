@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, r := range Refusals {
 		if !testing.Short() || r.Name == "foreign lineage" || r.Name == "marker ahead" {
-			onFake(t, r.Name, rankProofs, refusal(r))
+			onFake(t, r.Name, rankKills, refusal(r))
 		}
 		if !testing.Short() {
 			onReal(t, "real "+r.Name, rankRest, refusal(r))
