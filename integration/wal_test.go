@@ -288,3 +288,27 @@ func TestHook(t *testing.T) {
 		t.Error("no request was repeated: the kills proved nothing")
 	}
 }
+
+// Whoever cancels a job does not wait for an endpoint that is away: what is published stays in
+// the log, and the next start delivers it before what comes after it.
+func TestHookCancelled(t *testing.T) {
+	t.Parallel()
+	b, h := kafkatest.Shared(t), newHook(t)
+	h.close()
+	in := b.Topic(t, 1)
+	j := newJob(t, b, hooking, "IN="+in, "HOOK="+h.addr)
+	produce(t, b, in, numbered(0, 20, 7, 1)...)
+	r := j.start().running()
+	j.publishes(2)
+	j.must("cancel")
+	r.ends(0)
+	h.open()
+	produce(t, b, in, numbered(20, 30, 7, 1)...)
+	r = j.start().running()
+	eventually(t, "all is delivered", func() bool { ns, _ := h.numbers(); return len(ns) >= 30 })
+	j.must("stop")
+	r.ends(0)
+	if ns, _ := h.numbers(); len(ns) != 30 || !slices.IsSorted(ns) {
+		t.Errorf("%v", ns)
+	}
+}

@@ -25,6 +25,7 @@ type front struct {
 	limits kafkatxn.TopicLimits
 	check  kafkatxn.Checker
 	encode kafkatxn.Encoder
+	rec    kgo.Record // as it is checked
 	row    []byte
 }
 
@@ -78,8 +79,8 @@ func (e *epoch) Add(r *stream.Record, b *stream.Batch) (int, error) {
 			return 0, err
 		}
 	}
-	k := &kgo.Record{Topic: row.Topic, Key: row.Key, Value: row.Value, Headers: kafkaconn.KafkaHeaders(row.Headers)}
-	if err := f.check.Check(k, r); err != nil {
+	f.rec = kgo.Record{Topic: row.Topic, Key: row.Key, Value: row.Value, Headers: kafkaconn.KafkaHeaders(row.Headers)}
+	if err := f.check.Check(&f.rec, r); err != nil {
 		return 0, err
 	}
 	f.row = appendRow(f.row[:0], &row, r.Timestamp)
