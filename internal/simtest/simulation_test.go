@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,15 +16,15 @@ import (
 )
 
 // TestSimulation runs the seeds in as many processes as there are processors, each
-// on one, and reports what all of them together met. ETL_SIM_LONG=1 runs ten times
+// on one, and reports what all of them together met. ETL_SIM_LONG=4 runs four times
 // as many.
 func TestSimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the whole-engine simulation is left out with -short")
 	}
 	n := *seeds
-	if os.Getenv("ETL_SIM_LONG") != "" {
-		n *= 10
+	if times, err := strconv.ParseUint(os.Getenv("ETL_SIM_LONG"), 10, 32); err == nil {
+		n *= int(times)
 	}
 	from, began := *first, time.Now()
 	if *seed != 0 {
