@@ -166,7 +166,7 @@ func TestFilesBadRows(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t)
 	in, out := b.Topic(t, 1), filepath.Join(t.TempDir(), "out")
-	produce(t, b, in, values(0, `{"k":"a","n":0}`, `{"k":"b","n":1.5}`, `{"k":"c","n":2}`, `{"k":4,"n":3}`, `{"k":null,"n":4}`)...)
+	produce(t, b, in, values(0, `{"k":"a","n":0}`, `{"k":"b","n":1234.5}`, `{"k":"c","n":2}`, `{"k":4,"n":3}`, `{"k":null,"n":4}`)...)
 	j := newJob(t, b, common+often+`
 sources:
   in: { type: kafka, connection: main, topics: ["${IN}"], end: latest }
@@ -181,6 +181,7 @@ sinks:
 `, "IN="+in, "OUT="+out)
 	j.must("run")
 	j.finished()
+	j.deadLettersToFiles(b, in)
 	var got []int
 	for _, recs := range tablesIn(t, out) {
 		for _, r := range recs {
@@ -191,8 +192,29 @@ sinks:
 		t.Errorf("the file has %v", got)
 	}
 	fails := newJob(t, b, strings.Replace(string(must(os.ReadFile(j.file))), "on_error: skip", "on_error: fail", 1), "IN="+in, "OUT="+filepath.Join(t.TempDir(), "out"))
-	if a := fails.etl("run"); a.Code != 1 || a.Error.Code != "file.row" || !strings.Contains(a.Error.Message, in+"/0@1") || strings.Contains(a.All, "1.5") {
+	if a := fails.etl("run"); a.Code != 1 || a.Error.Code != "file.row" || !strings.Contains(a.Error.Message, "offset 1") || strings.Contains(a.All, "1234.5") {
 		t.Errorf("exit %d: %s", a.Code, a.All)
+	}
+}
+
+// deadLettersToFiles runs the pipeline of TestFilesBadRows once more, with the bad rows
+// going to files of their own.
+func (j *job) deadLettersToFiles(b *kafkatest.Broker, in string) {
+	j.t.Helper()
+	out, letters := filepath.Join(j.t.TempDir(), "out"), filepath.Join(j.t.TempDir(), "letters")
+	text := strings.Replace(string(must(os.ReadFile(j.file))), "on_error: skip", "on_error: dead_letter\n    dead_letter: rejects", 1)
+	d := newJob(j.t, b, text+`
+  rejects: { type: file, path: "${LETTERS}", partition_by: { code: this.code } }
+`, "IN="+in, "OUT="+out, "LETTERS="+letters)
+	d.must("run")
+	var got []string
+	for _, name := range namesIn(j.t.(*testing.T), letters, ".jsonl") {
+		if filepath.Base(filepath.Dir(name)) == "code=file.row" {
+			got = append(got, strings.Split(strings.TrimSpace(string(must(os.ReadFile(name)))), "\n")...)
+		}
+	}
+	if len(got) != 2 || !strings.Contains(got[0], `"offset":1,`) || !strings.Contains(got[1], `"offset":3,`) {
+		j.t.Errorf("the dead letters are %q", got)
 	}
 }
 

@@ -30,7 +30,6 @@ type comparison struct {
 	// mixed rows have equals, so that nobody can say which is which.
 	mixed      int64
 	unexpected []int32
-	missing    int64
 	clean      bool
 }
 

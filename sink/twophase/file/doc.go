@@ -29,6 +29,10 @@
 // process that was stopped in front of its intent cannot commit what was fenced, and a
 // fence finds an intent that was quicker and leaves it alone.
 //
+// What a process leaves that goes on after it was fenced (an open directory) holds nobody
+// back and is seen by nobody: the fence of the next start removes it, there is no sweep
+// in between.
+//
 // A commit of several files is not atomic to readers, as no rename is: they see them one
 // after the other. A process that dies in between leaves an intent, and its successor
 // moves the rest before anything else happens.

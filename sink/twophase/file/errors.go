@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"syscall"
 
-	"etl/expr"
 	"etl/stream"
 )
 
@@ -43,11 +42,12 @@ func passes(err error) bool {
 	return false
 }
 
-// rejected is the error of a record that cannot be written. It never shows a value.
-func rejected(r *stream.Record, err error) error {
+// rejected is the error of a record that cannot be written. It never shows a value; the
+// engine says which record it is.
+func rejected(err error) error {
 	var own *stream.Error
 	if errors.As(err, &own) {
 		return err // an expression's, which says more
 	}
-	return stream.Errorf(stream.Failed, "file.row", "write row", expr.Where(r), "%w", err)
+	return stream.Errorf(stream.Failed, "file.row", "write row", "", "%w", err)
 }

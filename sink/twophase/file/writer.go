@@ -100,7 +100,7 @@ func (w *Writer) Write(_ context.Context, b *stream.Batch, out sink.Output) erro
 	for i := range b.Records {
 		r := &b.Records[i]
 		if err := w.toRow(r, checked); err != nil {
-			out.Reject(*r, rejected(r, err))
+			out.Reject(*r, rejected(err))
 			continue
 		}
 		if w.cur == nil {
