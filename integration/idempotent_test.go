@@ -121,6 +121,7 @@ func (s *stores) spoil(j *job) {
 			s.d.exec(fmt.Sprintf("UPDATE counts SET c = c + %d WHERE k = 'k2'", by))
 			return nil
 		},
+		"extra": s.extra,
 		"newest": func(by int64) error {
 			s.d.exec(fmt.Sprintf("UPDATE newest SET n = n + %d WHERE k = 'k3'", by))
 			return nil
@@ -137,6 +138,14 @@ func (s *stores) spoil(j *job) {
 			}
 		}
 	}
+}
+
+// extra adds a row that no record gives, or takes it away.
+func (s *stores) extra(by int64) error {
+	if by > 0 {
+		return s.redis.Set(context.Background(), s.prefix+"n:nobody", 1, 0).Err()
+	}
+	return s.redis.Del(context.Background(), s.prefix+"n:nobody").Err()
 }
 
 // Effectively once: the process is killed when a batch is written and no checkpoint knows
