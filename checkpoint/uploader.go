@@ -37,9 +37,9 @@ type UploaderOptions struct {
 // Uploader makes frames durable. The frames of many subtasks share objects, since
 // what a write costs is the sync, or the request, and not the bytes.
 //
-// Frames that many checkpoints will list (segments, rows) and frames that only one
-// lists travel in separate objects, so that short-lived bytes are not kept by
-// long-lived neighbours. Only short-lived ones become inline: a segment would be
+// Frames that many checkpoints will list (segments), rows that checkpoints list until
+// they are delivered, and frames that only one lists travel in separate objects, so that
+// short-lived bytes are not kept by long-lived neighbours. Only short-lived ones become inline: a segment would be
 // written again with every checkpoint that lists it.
 //
 // A failed write fails the tickets of its object and nothing else: the
@@ -53,7 +53,7 @@ type Uploader struct {
 	busy   sync.WaitGroup
 
 	mu     sync.Mutex
-	packs  map[state.Scope]*pack
+	packs  map[lifetime]*pack
 	number int
 	dead   error
 }
@@ -67,7 +67,7 @@ func NewUploader(o UploaderOptions) *Uploader {
 	orDefault(&o.InlineBelow, 32<<10)
 	orDefault(&o.Parallel, 4)
 	o.Delay = orDuration(o.Delay, 5*time.Millisecond)
-	u := &Uploader{o: o, slots: make(chan struct{}, o.Parallel), packs: map[state.Scope]*pack{}}
+	u := &Uploader{o: o, slots: make(chan struct{}, o.Parallel), packs: map[lifetime]*pack{}}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	return u
 }
@@ -81,7 +81,7 @@ func orDefault(n *int, def int) {
 // pack is an object on its way.
 type pack struct {
 	name    string
-	scope   state.Scope
+	life    lifetime
 	tickets []*ticket
 	size    int64
 	full    context.CancelFunc // ends the wait for more
@@ -133,7 +133,7 @@ func (u *Uploader) Append(role state.Role, frame []byte) state.Ticket {
 		t.finish(state.Handle{}, u.dead)
 		return t
 	}
-	p := u.open(t.h.Scope)
+	p := u.open(lifetime{t.h.Scope, role == state.Rows})
 	t.h.Object, t.h.Offset = p.name, p.size
 	p.tickets, p.size = append(p.tickets, t), p.size+t.h.Size
 	if p.size >= int64(u.o.MaxBytes) {
@@ -142,16 +142,22 @@ func (u *Uploader) Append(role state.Role, frame []byte) state.Ticket {
 	return t
 }
 
-// open returns the object that takes frames of a scope.
-func (u *Uploader) open(scope state.Scope) *pack {
-	if p := u.packs[scope]; p != nil {
+// lifetime tells frames apart that go at different times.
+type lifetime struct {
+	scope state.Scope
+	rows  bool
+}
+
+// open returns the object that takes frames of a lifetime.
+func (u *Uploader) open(life lifetime) *pack {
+	if p := u.packs[life]; p != nil {
 		return p
 	}
 	u.number++
-	p := &pack{scope: scope, name: ObjectName(u.o.Lineage, u.o.Attempt, fmt.Sprintf("%06d", u.number))}
+	p := &pack{life: life, name: ObjectName(u.o.Lineage, u.o.Attempt, fmt.Sprintf("%06d", u.number))}
 	ctx, full := context.WithCancel(u.ctx)
 	p.full = full
-	u.packs[scope] = p
+	u.packs[life] = p
 	u.busy.Go(func() {
 		_ = u.o.World.Clock.Sleep(ctx, u.o.Delay)
 		u.mu.Lock()
@@ -165,8 +171,8 @@ func (u *Uploader) open(scope state.Scope) *pack {
 // seal closes an object to further frames.
 func (u *Uploader) seal(p *pack) {
 	p.full()
-	if u.packs[p.scope] == p {
-		delete(u.packs, p.scope)
+	if u.packs[p.life] == p {
+		delete(u.packs, p.life)
 	}
 }
 

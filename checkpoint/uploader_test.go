@@ -94,8 +94,11 @@ func TestUploaderSizes(t *testing.T) {
 		if b, err := readBack(st, inline); err != nil || string(b) != "small" {
 			t.Errorf("inline bytes came back as %q, %v", b, err)
 		}
-		shared, private := u.Append(state.Segment, []byte("segment")), u.Append(state.Writer, make([]byte, 100))
-		a, b := wait(t, shared), wait(t, private)
+		shared, private, rows := u.Append(state.Segment, []byte("segment")), u.Append(state.Writer, make([]byte, 100)), u.Append(state.Rows, []byte("rows"))
+		a, b, c := wait(t, shared), wait(t, private), wait(t, rows)
+		if c.Scope != state.Shared || c.Object == a.Object || c.Object == b.Object {
+			t.Errorf("rows %v, state %v and private %v", c, a, b)
+		}
 		if a.Scope != state.Shared || b.Scope != state.Private || a.Object == b.Object || a.Object == h.Object {
 			t.Errorf("shared %v and private %v", a, b)
 		}
