@@ -151,6 +151,9 @@ func writeFile(f stream.FS, name string, b []byte) error {
 // moveAll moves what is still pending, makes it durable, and returns how many files that
 // were.
 func (c *Committer) moveAll(p *payload, dir string) (moved int, err error) {
+	if err := c.tryRename(dir); err != nil {
+		return 0, err
+	}
 	var dirs []string
 	for i := range p.Files {
 		f := &p.Files[i]
@@ -178,6 +181,31 @@ func (c *Committer) moveAll(p *payload, dir string) (moved int, err error) {
 	}
 	fault.Point("file.commit.synced")
 	return moved, nil
+}
+
+// tryRename renames a file of its own, once: linked must know how the file system
+// renames before the first part moves. What it leaves when it is cut off is a draft.
+func (c *Committer) tryRename(dir string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.fs.(twoStep); !ok || c.tried {
+		return nil
+	}
+	from := path.Join(dir, fmt.Sprint(draftPrefix, c.env.Attempt, "-rename"))
+	to := from + "d"
+	for _, left := range []string{from, to} {
+		if err := c.fs.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := writeFile(c.fs, from, nil); err != nil {
+		return err
+	}
+	if err := renameNew(c.fs, from, to); err != nil {
+		return err
+	}
+	c.tried = true
+	return c.fs.Remove(to)
 }
 
 // removeDrafts removes what processes left that died in front of the intent.

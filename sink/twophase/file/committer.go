@@ -23,6 +23,7 @@ type Committer struct {
 	mu      sync.Mutex
 	newest  map[int]stream.CheckpointID // committed here, by subtask
 	durable map[string]bool             // directories of parts that survive a loss of power
+	tried   bool                        // how the file system renames
 }
 
 // NewCommitter returns a committer of a sink. Config need not have its defaults.
@@ -32,40 +33,14 @@ func NewCommitter(cfg Config) *Committer {
 
 var _ sink.Committer = (*Committer)(nil)
 
-// Open opens the sink's path, and tries whether files can be made and renamed there.
+// Open opens the sink's path. It may be that of a process that only looks.
 func (c *Committer) Open(_ context.Context, env sink.CommitEnv) (err error) {
 	c.env = env
 	c.home = path.Join(homeOf(env.Job, env.UID), env.Lineage.String())
-	if c.fs, err = confine(env.FS, c.cfg.Path); err == nil {
-		err = c.preflight()
-	}
-	if err != nil {
+	if c.fs, err = confine(env.FS, c.cfg.Path); err != nil {
 		return environment("open committer of "+string(env.UID), c.cfg.Path, err)
 	}
 	return nil
-}
-
-// preflight does what a commit does, with a file of its own. What is left of one that
-// was cut off looks like an open epoch, which the next fence removes.
-func (c *Committer) preflight() error {
-	if err := makeDurable(c.fs, c.home, map[string]bool{}); err != nil {
-		return err
-	}
-	dir := path.Join(c.home, dirName{prefix: open, attempt: c.env.Attempt}.String())
-	if err := removeDir(c.fs, dir); err != nil {
-		return err
-	}
-	if err := c.fs.MkdirAll(dir, dirMode); err != nil {
-		return err
-	}
-	from := path.Join(dir, "probe")
-	if err := writeFile(c.fs, from, []byte("may be removed\n")); err != nil {
-		return err
-	}
-	if err := renameNew(c.fs, from, from+"2"); err != nil {
-		return err
-	}
-	return removeDir(c.fs, dir)
 }
 
 // Probe looks at committables without changing anything (V4).

@@ -15,7 +15,7 @@ import (
 type rooted struct {
 	root *os.Root
 	// two is set once the file system has turned out to know no rename without
-	// replacing; a committer finds out when it opens.
+	// replacing; a committer finds out before it moves anything.
 	two *atomic.Bool
 }
 
