@@ -312,3 +312,20 @@ func TestHookCancelled(t *testing.T) {
 		t.Errorf("%v", ns)
 	}
 }
+
+// Under checkpoint.mode at_least_once rows wait for their checkpoint as well.
+func TestHookAtLeastOnce(t *testing.T) {
+	t.Parallel()
+	b, h := kafkatest.Shared(t), newHook(t)
+	in := b.Topic(t, 1)
+	j := newJob(t, b, strings.Replace(hooking, "checkpoint: {", "checkpoint: { mode: at_least_once,", 1), "IN="+in, "HOOK="+h.addr)
+	produce(t, b, in, numbered(0, 20, 7, 1)...)
+	j.faulty("wal.delivered:1:kill").killed()
+	r := j.start().running()
+	eventually(t, "all is delivered", func() bool { ns, _ := h.numbers(); return len(ns) >= 20 })
+	j.must("stop")
+	r.ends(0)
+	if ns, repeated := h.numbers(); len(ns) != 20 || repeated == 0 {
+		t.Errorf("%v, %d repeated", ns, repeated)
+	}
+}

@@ -161,12 +161,14 @@ func (a *attempt) begin(ctx context.Context) error {
 	return nil
 }
 
+// openCommitters opens those that the mode needs: under at_least_once only of sinks that
+// never are more, and commit all the same.
 func (a *attempt) openCommitters(ctx context.Context) error {
-	if a.o.Policy.Mode != checkpoint.ExactlyOnce {
-		return nil
-	}
 	for _, n := range a.graph.Nodes {
 		if n.Sink == nil || n.Sink.NewCommitter == nil {
+			continue
+		}
+		if m := a.o.Policy.Mode; m != checkpoint.ExactlyOnce && (m != checkpoint.AtLeastOnce || !n.Sink.Features.Repeats) {
 			continue
 		}
 		c := n.Sink.NewCommitter()
