@@ -10,7 +10,7 @@ import (
 //
 //	offset  size  field
 //	0       4     length of all that follows
-//	4       1     flags: 1 delete, 2 the record follows the tuple
+//	4       1     flags: 1 delete, 2 the record follows the tuple, 4 it was made of several
 //	5       2     index of the topic
 //	7       4     partition
 //	11      8     offset
@@ -54,6 +54,9 @@ const (
 	flagDelete = 1
 	flagRecord = 2
 	flagMade   = 4
+	// flags are all there are: segments of the write-ahead log hold frames, so a new one is
+	// a new version of theirs (docs/formats/wal.md).
+	flags = flagDelete | flagRecord | flagMade
 )
 
 // frame is one row as it lies in a chunk.

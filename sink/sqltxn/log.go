@@ -132,7 +132,7 @@ func (l *Layout) checkFrame(data []byte) (frame, error) {
 	}
 	f := frameAt(data, 0)
 	switch {
-	case f[4]&^(flagDelete|flagRecord) != 0:
+	case f[4]&^flags != 0:
 		return nil, fmt.Errorf("its flags are %#x", f[4])
 	case int(be.Uint16(f[5:])) >= len(l.Topics):
 		return nil, fmt.Errorf("its topic is number %d of %d", be.Uint16(f[5:]), len(l.Topics))

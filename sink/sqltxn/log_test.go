@@ -6,6 +6,18 @@ import (
 	"etl/stream"
 )
 
+// Every frame that a writer can make is taken from a log.
+func TestFramesOfWriters(t *testing.T) {
+	l := &Layout{Columns: []string{"a", "b"}, Topics: []string{"t", ""}}
+	for i := range 8 {
+		row := &Row{tuple: []byte("\x00\x02\x00\x00\x00\x01k\xff\xff\xff\xff"), deletes: i&1 != 0}
+		rec := &stream.Record{Topic: "t", Made: i&4 != 0, Headers: []stream.Header{{Key: "h"}}}
+		if err := l.checkFrames(appendFrame(nil, row, uint16(i&1), rec, i&2 != 0), 1); err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
 // Frames that are not whole are refused before a field of them is used; frames that pass
 // can be walked, copied and asked for their source without running out of their bytes.
 func FuzzFrames(f *testing.F) {
