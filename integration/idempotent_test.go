@@ -23,7 +23,7 @@ const intoStores = common + `  db: { type: postgres, dsn: "${DSN}" }
 ` + often + `
 parallelism: 2
 sources:
-  in: { type: kafka, connection: main, topics: ["${IN}"] }
+  in: { type: kafka, connection: main, topics: ["${IN}"], fetch: { max_bytes: 1KiB, max_partition_bytes: 1KiB } } # a replay in small steps
 transforms:
   counts: { type: aggregate, inputs: [in], key: this.k, aggregates: { c: count, last: { op: max, of: this.n } } }
 sinks:
