@@ -54,6 +54,9 @@ func TestPostgresExample(t *testing.T) {
 			t.Errorf("the output has no %s\n%s", row, out)
 		}
 	}
+	if strings.Count(out, "missing 0  duplicated 0") < 2 {
+		t.Errorf("no recount:\n%s", out)
+	}
 }
 
 // The example that sends to an endpoint does, too: to a receiver on a free port.
