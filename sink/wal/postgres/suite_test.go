@@ -114,14 +114,14 @@ func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes minutes")
 	}
-	runs := 10
+	runs, places := 4, 3
 	if os.Getenv("ETL_LONG") != "" {
-		runs = 100
+		runs, places = 100, 40
 	}
 	for name, shape := range variants {
 		t.Run(name, func(t *testing.T) {
 			d := pgtest.Shared(t)
-			sinktest.Run(t, sinktest.Suite{Runs: runs, Steps: 40, Places: 5, Patience: time.Minute, New: func(t testing.TB) *sinktest.Harness {
+			sinktest.Run(t, sinktest.Suite{Runs: runs, Steps: 30, Places: places, Patience: time.Minute, New: func(t testing.TB) *sinktest.Harness {
 				return harness(newLab(t, d, shape))
 			}})
 		})
