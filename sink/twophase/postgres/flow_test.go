@@ -198,6 +198,41 @@ func TestChangesOfOneKey(t *testing.T) {
 	}
 }
 
+// A bad row gives way to the good one of its key before it, in the same epoch, in memory
+// and on disk; of two bad ones after it both are rejected, at the next barrier.
+func TestBadRowGivesWay(t *testing.T) {
+	for name, shape := range map[string]func(*Config){"prepared": preparedUpsert, "staged": variants["staged upsert"]} {
+		for _, memory := range []int64{64 << 20, 1} {
+			f := newFlow(newLab(t, pgtest.Shared(t), func(c *Config) { shape(c); c.Memory = memory }))
+			rows := []string{"a=1", "a=2", "b=1", "a=-3", "a=-4", "c=-1", "b=2"}
+			for i := range 6000 { // several chunks
+				rows = append(rows, fmt.Sprintf("fill%d=%d", i, i))
+			}
+			f.write(rows...)
+			got := f.finish()
+			if name == "prepared" {
+				f.exec("COMMIT PREPARED '" + f.w.id.book.GID(0, f.id()) + "'")
+			} else {
+				f.merge(got.Committables[0])
+			}
+			f.w.Published(f.id())
+			f.w.Resolved(f.id(), false)
+			if memory == 1 && f.w.mem.Spilled() == 0 {
+				t.Error("nothing went to disk")
+			}
+			if got := f.text("SELECT string_agg(k || n, ' ' ORDER BY k) FROM " + f.cfg.Table + " WHERE k < 'd'"); got != "a2 b2" {
+				t.Errorf("%s: the table holds %s", name, got)
+			}
+			if n := f.text("SELECT count(*) FROM " + f.cfg.Table); n != "6002" {
+				t.Errorf("%s: %s rows", name, n)
+			}
+			if f.finish(); len(f.rejects) != 3 {
+				t.Errorf("%s: rejected %q", name, f.rejects)
+			}
+		}
+	}
+}
+
 // merge applies what is staged, as a committer does after the permit.
 func (f *flow) merge(c checkpoint.Committable) {
 	f.Helper()
