@@ -32,7 +32,6 @@ func cpu(b *testing.B, records int) func() {
 // slots is keyed state that costs next to nothing, so that the operator is seen.
 type slots struct {
 	values [1 << 12][]byte
-	at     [groupSize]uint64
 }
 
 func (k *slots) Batch(_ context.Context, keys [][]byte, hashes []uint64, refs []state.Ref) error {

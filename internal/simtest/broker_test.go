@@ -104,8 +104,6 @@ type gremlin struct {
 	r    *rand.Rand
 	stop chan struct{}
 	done sync.WaitGroup
-
-	mu   sync.Mutex
 	last *kfake.FaultHandle
 }
 

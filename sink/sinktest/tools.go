@@ -23,14 +23,6 @@ func (r *rig) commits() bool {
 	return c != nil
 }
 
-// transactional rules are for sinks whose rows wait for their commit.
-func transactional(r *rig) string {
-	if !r.f.Transactional {
-		return "rows are visible before their commit"
-	}
-	return committing(r)
-}
-
 // marked rules are for sinks that can read the newest commit of a lane.
 func marked(r *rig) string {
 	if !r.f.Marker {

@@ -54,7 +54,8 @@ func (r *Reader) fetch(ctx context.Context) (got bool, err error) {
 	case r.cl == nil:
 		<-wait.Done()
 	case wait.Err() != nil:
-		fs = r.cl.PollFetches(nil) // what is there, without waiting
+		//lint:ignore SA1012 for kgo, nil means what is there, without waiting
+		fs = r.cl.PollFetches(nil)
 	default:
 		fs = r.cl.PollFetches(wait)
 	}

@@ -225,8 +225,8 @@ func TestTwoBackends(t *testing.T) {
 	j := &job{t: t, fs: vfs.NewMem(), storage: statetest.NewStorage()}
 	j.start(0, nil, "a")
 	j.set("a", "k", "v")
+	j.checkpoint()
 	hs := j.checkpoint()
-	hs = j.checkpoint()
 	k := &job{t: t, fs: j.fs, storage: j.storage, attempt: 10}
 	k.start(j.id, hs, "a")
 	if got := k.get("a", "k"); got != "v" {

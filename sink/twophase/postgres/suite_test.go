@@ -33,12 +33,12 @@ func TestConformance(t *testing.T) {
 }
 
 func conform(t *testing.T, d *pgtest.Database, shape func(*Config)) {
-	runs, places := 2, 1
+	runs, steps, places := 1, 50, 1
 	if os.Getenv("ETL_SLOW") != "" {
-		runs, places = 30, 12
+		runs, steps, places = 30, 60, 12
 	}
 	p := newSite(t, d)
-	sinktest.Run(t, sinktest.Suite{Runs: runs, Places: places, Patience: 30 * time.Second, New: func(t testing.TB) *sinktest.Harness {
+	sinktest.Run(t, sinktest.Suite{Runs: runs, Steps: steps, Places: places, Patience: 30 * time.Second, New: func(t testing.TB) *sinktest.Harness {
 		return harness(p.lab(t, shape), d)
 	}})
 }
