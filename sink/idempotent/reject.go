@@ -36,6 +36,7 @@ type rejected struct {
 	Key       []byte          `json:"key"`
 	Value     []byte          `json:"value"`
 	Headers   []stream.Header `json:"headers,omitempty"`
+	Made      bool            `json:"made,omitempty"` // of several records: there is none to put back
 	Code      string          `json:"code"`
 	Message   string          `json:"message"`
 }
@@ -67,12 +68,12 @@ func decode(h state.Handle) (k kept, err error) {
 
 func store(r Rejected) rejected {
 	c := r.Record
-	return rejected{Topic: c.Topic, Partition: c.Partition, Offset: c.Offset, Timestamp: c.Timestamp, Key: c.Key, Value: c.Value, Headers: c.Headers, Code: r.Code, Message: r.Message}
+	return rejected{Topic: c.Topic, Partition: c.Partition, Offset: c.Offset, Timestamp: c.Timestamp, Key: c.Key, Value: c.Value, Headers: c.Headers, Made: c.Made, Code: r.Code, Message: r.Message}
 }
 
 func (r rejected) load() Rejected {
 	return Rejected{Code: r.Code, Message: r.Message, Record: stream.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
-		Key: r.Key, Value: r.Value, Headers: r.Headers, Pos: -1}}
+		Key: r.Key, Value: r.Value, Headers: r.Headers, Made: r.Made, Pos: -1}}
 }
 
 // waiting is a row that was refused and is not yet behind a published checkpoint: it goes

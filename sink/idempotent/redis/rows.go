@@ -137,7 +137,9 @@ func (s *store) checkRow(rec *stream.Record) error {
 }
 
 func (s *store) keepRecord(r *stream.Record) stream.Record {
-	out := stream.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Pos: -1}
+	made := r.Made
+	r = r.AsRead() // what a dead letter holds
+	out := stream.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Pos: -1, Made: made}
 	if s.cfg.OnError != idempotent.DeadLetter {
 		return out
 	}
