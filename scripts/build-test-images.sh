@@ -55,7 +55,7 @@ add_libraries() {
   # loaded by name at run time, or asked for by libraries inside of jars (zstd, snappy,
   # lz4), so ldd does not know of them
   for file in libgcc_s.so.1 libnss_files.so.2 libnss_dns.so.2 libresolv.so.2 libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6; do
-    file=$(/sbin/ldconfig -p | awk -v name="$file" '$1 == name && /x86-64|AArch64/ {print $NF; exit}')
+    file=$(/sbin/ldconfig -p | awk -v name="$file" '$1 == name && /x86-64|AArch64/  && !found {print $NF; found = 1}')
     [ -z "$file" ] || place "$root" "$file"
   done
 }
