@@ -89,7 +89,6 @@ var rooms = []room{
 	{"internal/simtest/...", "*", "kafka pebble testlib"},
 	{"internal/testrun", "", "std"},
 	{"internal/lint", "", "std testlib"},
-	{"internal/deps", "", "kafka pgx pebble otel containers exprlang cli yaml testlib"}, // pins go.mod while rooms are being built
 	{"integration/...", "* test", "kafka pgx redis pebble parquet containers testlib"},
 	{"bench/...", "* test", "kafka pgx pebble parquet testlib"},
 }
@@ -98,7 +97,7 @@ var rooms = []room{
 const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest checkpoint/storagetest integration/..."
 
 // programs are imported by nobody.
-const programs = "cmd/... bench/... examples/... internal/testrun internal/lint internal/deps"
+const programs = "cmd/... bench/... examples/... internal/testrun internal/lint"
 
 // guarded are the libraries that only some rooms may use, by prefix of the import path.
 var guarded = []struct{ name, prefixes string }{
