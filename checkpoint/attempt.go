@@ -111,7 +111,7 @@ func (a *Attempt) Lineage() stream.Lineage { return a.lineage }
 // History returns the log as this attempt knows it.
 func (a *Attempt) History() *History { return a.history }
 
-// append writes e at the expected place. See PROTOCOL 2: "exists" or an unknown
+// append writes e at the expected place. By I4, "exists" or an unknown
 // result is always read back and compared by nonce.
 func (a *Attempt) append(ctx context.Context, e *Entry) error {
 	if a.ended != nil {
@@ -160,7 +160,7 @@ func (a *Attempt) settle(ctx context.Context, e *Entry, cause error) error {
 			return stream.Errorf(stream.Fenced, "log.fenced", "append", name, "the entry was another's, and is gone already; this is attempt %d", a.number)
 		case errors.Is(err, ErrNotFound):
 			// It may still arrive: whether n is published is not known any more, so
-			// this attempt must not go on (PROTOCOL 2).
+			// this attempt must not go on (I4).
 			return stream.Errorf(stream.Restart, "log.append_unknown", "append "+string(e.Kind), name,
 				"the storage failed (%w) and the entry is not there; it may still arrive", cause)
 		case stream.ClassOf(err) == stream.RestoreRefused:

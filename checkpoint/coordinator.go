@@ -136,7 +136,7 @@ type collecting struct {
 	missing     map[stream.TaskID]struct{}
 	more        bool
 	// appending is set once Publish was said: from then on the checkpoint can
-	// neither be aborted nor time out (PROTOCOL 2).
+	// neither be aborted nor time out (I4).
 	appending bool
 }
 

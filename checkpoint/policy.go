@@ -88,14 +88,14 @@ const MinDrain = 60 * time.Second
 
 // WorstAge returns how old a transaction can be when its checkpoint is published
 // at last: every tolerable failure before it, each as long as it can be
-// (PROTOCOL 5). p has its defaults.
+// (docs/pipeline-file.md, Guarantees). p has its defaults.
 func (p Policy) WorstAge() time.Duration {
 	round := max(p.Interval, p.Timeout+p.MinPause)
 	return time.Duration(p.TolerableFailures+1)*round + p.Timeout
 }
 
 // DrainFor returns the outage that loses nothing under a transaction timeout, or
-// refuses with the numbers when less than MinDrain is left (PROTOCOL 5).
+// refuses with the numbers when less than MinDrain is left.
 func (p Policy) DrainFor(transactionTimeout time.Duration) (time.Duration, error) {
 	drain := transactionTimeout - p.WorstAge()
 	if drain >= MinDrain {

@@ -67,7 +67,7 @@ func (b *builder) checkLoops() {
 }
 
 // checkTimeouts refuses transactions that an outage of usual length would lose
-// (PROTOCOL 5), and keeps the shortest outage for invariant 9.
+// (Policy.DrainFor), and keeps the shortest outage for I9.
 func (b *builder) checkTimeouts() {
 	p := &b.result.Policy
 	if !b.exactly() || b.reported("checkpoint.interval") || b.reported("checkpoint.timeout") || b.reported("checkpoint.min_pause") {

@@ -58,7 +58,7 @@ type PlanExchange struct {
 	Key string `json:"key,omitempty"`
 }
 
-// PlanTime is the arithmetic of PROTOCOL 5. Zero durations do not apply.
+// PlanTime is the arithmetic of Policy.WorstAge and Policy.DrainFor. Zero durations do not apply.
 type PlanTime struct {
 	Mode     string   `json:"mode"`
 	Interval Duration `json:"interval"`

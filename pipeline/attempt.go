@@ -112,7 +112,7 @@ func (a *attempt) blame(ctx context.Context, err error) error {
 }
 
 // overtaken refuses another attempt of this process after that of another one which
-// came later: only a person decides to take a job over (PROTOCOL 2).
+// came later: only a person decides to take a job over (I4).
 func (a *attempt) overtaken(h *checkpoint.History) error {
 	j := a.job
 	if !j.looked {

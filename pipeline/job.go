@@ -125,7 +125,7 @@ func (j *Job) Run(ctx context.Context) error {
 	return err
 }
 
-// lock refuses an accidental second start; the log is what decides (PROTOCOL 2).
+// lock refuses an accidental second start; the log is what decides (I4).
 func (j *Job) lock(ctx context.Context) (unlock func() error, err error) {
 	unlock, held, err := j.o.Storage.Lock(ctx, j.o.Holder, j.o.TakeOver)
 	switch {

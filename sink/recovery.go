@@ -45,7 +45,7 @@ type Decision struct {
 
 // Decide picks the newest retained checkpoint m such that, in every lane,
 // everything up to m is committed or committable and nothing beyond m is
-// committed (PROTOCOL 4, V4). It changes nothing. When there is none it returns
+// committed (V4). It changes nothing. When there is none it returns
 // an error of class DataLoss with the facts.
 func Decide(ev Evidence) (Decision, error) {
 	var facts []string

@@ -25,12 +25,12 @@
 // restored at n: one base, or none, and the segments after it, each with the
 // range of epochs (From, To] it covers. Segments belong to the chain of changes,
 // not to a checkpoint: the segment of an aborted checkpoint stays in the chain
-// (PROTOCOL invariant 7). A gap is a broken chain and is refused at publication.
+// (I7). A gap is a broken chain and is refused at publication.
 //
 // # The base
 //
 // Only epochs of completed checkpoints reach the base tier, so that it can always
 // be reopened at the end of such an epoch. It is used after a restart only if its
 // mark equals the end of a segment, id and object name, in the restored chain
-// (PROTOCOL invariant 19).
+// (I19).
 package state

@@ -12,7 +12,7 @@ type Port int
 type Tag string
 
 // Batch is a run of records that came over one split or one edge, all before or
-// all after any given barrier (PROTOCOL invariant 1). It is counted: see the
+// all after any given barrier (I1). It is counted: see the
 // package comment on ownership.
 type Batch struct {
 	Records []Record

@@ -12,7 +12,7 @@ const (
 	// Periodic is an ordinary checkpoint.
 	Periodic BarrierKind = iota
 	// Final is the last checkpoint of a job that ends: at the end of bounded
-	// input, or at stop. Sources read nothing after it (PROTOCOL invariant 17).
+	// input, or at stop. Sources read nothing after it (I17).
 	Final
 )
 

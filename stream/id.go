@@ -14,7 +14,7 @@ import (
 type UID string
 
 // Attempt counts the starts of a job, from 1, strictly increasing: the
-// contested log decides who gets which (PROTOCOL 2).
+// contested log decides who gets which (I4).
 type Attempt uint32
 
 // CheckpointID names a checkpoint: attempt << 32 | n, shown as "3.17". Ids are
@@ -69,7 +69,7 @@ func (id *CheckpointID) UnmarshalText(b []byte) (err error) {
 
 // Lineage is the identity a job gets at its first start with empty storage: a
 // version 4 UUID. It is part of every outside name, so that two lives of one
-// job name can never finish each other's transactions (PROTOCOL invariant 12).
+// job name can never finish each other's transactions (I12).
 type Lineage [16]byte
 
 // NewLineage draws a lineage from r.

@@ -30,7 +30,7 @@ type Ticker interface {
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // FS is the file system that durable parts write through. Names are ordinary
-// paths. Every error of Sync is fatal to the attempt (PROTOCOL invariant 16).
+// paths. Every error of Sync is fatal to the attempt (I16).
 type FS interface {
 	MkdirAll(dir string, perm fs.FileMode) error
 	// Create makes a new file and fails with fs.ErrExist when there is one.
