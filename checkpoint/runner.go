@@ -82,6 +82,7 @@ type Runner struct {
 	o       RunnerOptions
 	events  chan func() Event // made on the loop, so that they see its state
 	results chan func() Event // of the scribe's few appends: never full, so it never waits for the loop
+	moved   chan struct{}     // has a value when the ledger has moved; the loop itself tells, so telling never waits
 	jobs    chan func(context.Context)
 	co      *Coordinator
 
@@ -105,7 +106,7 @@ type publication struct {
 
 // NewRunner returns a runner; Run makes it work.
 func NewRunner(o RunnerOptions) *Runner {
-	r := &Runner{o: o, events: make(chan func() Event, 64), results: make(chan func() Event, 4), jobs: make(chan func(context.Context), 16), done: make(chan struct{}),
+	r := &Runner{o: o, events: make(chan func() Event, 64), results: make(chan func() Event, 4), moved: make(chan struct{}, 1), jobs: make(chan func(context.Context), 16), done: make(chan struct{}),
 		acks: map[stream.CheckpointID]map[stream.TaskID]Ack{}, splits: map[string]stream.Split{},
 		aborted: map[stream.CheckpointID]bool{}}
 	r.co = NewCoordinator(o.Policy, o.Attempt.Number(), o.Tasks, o.Sources, o.World.Clock.Now())
@@ -152,8 +153,15 @@ func (r *Runner) Trigger(why string) {
 // Stop asks for the final checkpoint and the end of the job.
 func (r *Runner) Stop() { r.post(func() Event { return StopRequested{At: r.now()} }) }
 
-// Resolved says that the ledger has resolved something.
-func (r *Runner) Resolved() { r.post(func() Event { return nil }) }
+// Resolved says that the ledger has resolved something. It returns at once: with many
+// lanes the ledger says so more often than events has room for, and also to the loop,
+// while it publishes.
+func (r *Runner) Resolved() {
+	select {
+	case r.moved <- struct{}{}:
+	default: // the loop is going to look
+	}
+}
 
 // Run works until the job is finished (nil), the attempt has to end (the error),
 // or ctx ends (its cause).
@@ -194,6 +202,8 @@ func (r *Runner) loop(ctx context.Context) {
 			r.step(ctx, f())
 		case f := <-r.results:
 			r.step(ctx, f())
+		case <-r.moved:
+			r.step(ctx, nil)
 		case <-tick.C():
 			r.step(ctx, Tick{At: r.now()})
 		case <-ctx.Done():
