@@ -73,28 +73,34 @@ func (r *Runner) remember(m *Metadata) {
 }
 
 // confirm is step B11: it looks which published checkpoints have all their commits verified (B11).
+// A sink may always be a checkpoint behind: what a confirmed one allows does not wait for
+// those behind it.
 func (r *Runner) confirm() {
+	var newest *publication
 	for len(r.published) > 0 && r.o.Ledger.Settled(r.published[0].meta.ID) {
 		p := r.published[0]
 		r.published = r.published[1:]
 		r.o.Listener.Did("B11", stream.TaskID{}, p.meta.ID)
 		r.tell(event(p.meta, "confirmed", r.now()))
-		newest := len(r.published) == 0
-		select {
-		case r.jobs <- func(ctx context.Context) { r.settle(ctx, p, newest) }:
-		default: // the scribe is behind: the next confirmation does the same again
-		}
+		newest = p
 		r.local = append(r.local, Confirmed{At: r.now(), ID: p.meta.ID})
+	}
+	if newest == nil {
+		return
+	}
+	select {
+	case r.jobs <- func(ctx context.Context) { r.settle(ctx, newest) }:
+	default: // the scribe is behind: the next confirmation does the same again
 	}
 }
 
 // settle does what a confirmed checkpoint allows: report its offsets, delete what
 // it subsumes. Neither is needed for correctness; a failure is for the log.
-func (r *Runner) settle(ctx context.Context, p *publication, newest bool) {
-	if r.o.Report != nil && newest {
+func (r *Runner) settle(ctx context.Context, p *publication) {
+	if r.o.Report != nil {
 		r.o.Report(ctx, p.permit, p.meta)
 	}
-	if r.o.Retain != nil && newest {
+	if r.o.Retain != nil {
 		if err := r.o.Retain(ctx); err != nil && ctx.Err() == nil {
 			r.o.World.Log.Warn("old checkpoints could not be deleted", "error", err)
 		}

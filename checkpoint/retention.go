@@ -135,11 +135,13 @@ func planRetention(h *History, keep int) (names []string, seqs map[uint64]bool) 
 }
 
 // dropCheckpoints chooses the checkpoints that go: those older than the newest
-// keep published ones, abandoned ones among them, and all of an earlier life.
+// keep published ones, abandoned ones among them, and all of an earlier life. The
+// newest one that nothing is open of stays, however many are published behind it: it is
+// what is left when a sink loses what it has prepared since.
 func dropCheckpoints(h *History, keep int) map[uint64]bool {
 	oldest := stream.NoCheckpoint
 	if p := h.Published(); len(p) > keep {
-		oldest = p[len(p)-keep].ID
+		oldest = min(p[len(p)-keep].ID, h.settled(p))
 	}
 	life, seqs := h.Lineage(), map[uint64]bool{}
 	for _, e := range h.Entries {
@@ -149,6 +151,18 @@ func dropCheckpoints(h *History, keep int) map[uint64]bool {
 	}
 	h.spareLast(seqs)
 	return seqs
+}
+
+// settled returns the newest of the given checkpoints that lists nothing unresolved, as
+// far as the log tells; NoCheckpoint for none.
+func (h *History) settled(published []*Metadata) stream.CheckpointID {
+	done := h.Confirmed()
+	for _, m := range slices.Backward(published) {
+		if !slices.ContainsFunc(m.Committables, func(c Committable) bool { return c.Checkpoint > done[c.Lane()] }) {
+			return m.ID
+		}
+	}
+	return stream.NoCheckpoint
 }
 
 // spareLast keeps the entry with the highest number, which says where the log
