@@ -83,6 +83,9 @@ func (w *Writer) absorb(ctx context.Context, e *epoch, aborted []*epoch) (replac
 	defer w.mu.Unlock()
 	for i := len(aborted) - 1; i >= 0; i-- {
 		f := aborted[i]
+		if f.rows == nil { // it had none to write, and a later checkpoint was published meanwhile
+			continue
+		}
 		e.bad = f.bad.Before(f.rows, e.bad)
 		e.rows, f.rows = f.rows.Join(e.rows), nil
 		e.records += f.records
