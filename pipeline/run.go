@@ -233,10 +233,16 @@ func (a *attempt) endOwn() error {
 	if m := a.log.History().Newest(); m != nil {
 		keep = a.log.History().Unresolved(m)
 	}
+	var errs []error
 	for uid, c := range a.committers {
 		if err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, of(uid, keep)); err != nil {
-			return fmt.Errorf("end the open transactions of %s: %w", uid, err)
+			// It is no error to have cancelled a job: nobody else would tell.
+			a.o.World.Log.Warn("open transactions could not be ended; the next start does it", "sink", string(uid), "error", err)
+			errs = append(errs, fmt.Errorf("end the open transactions of %s: %w", uid, err))
 		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	if a.o.DeleteOnCancel && len(keep) == 0 && a.retention != nil {
 		return errors.Join(a.log.Close(ctx), a.retention.Purge(ctx))
