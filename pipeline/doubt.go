@@ -71,6 +71,13 @@ func (j *Job) Doubts(ctx context.Context) (_ *Doubts, err error) {
 	if out.Holder, err = j.holder(ctx); err != nil {
 		return nil, err
 	}
+	if r := out.Holder; r != nil && r.Attempt == 0 { // it took the lock before it opened one
+		for _, e := range h.Attempts() {
+			if e.Holder != nil && e.Holder.Host == r.Host && e.Holder.PID == r.PID {
+				r.Attempt = e.Attempt
+			}
+		}
+	}
 	var d sink.Decision
 	if len(ev.Published) > 0 {
 		if d, out.Refused = sink.Decide(*ev); out.Refused == nil {
@@ -151,8 +158,8 @@ func (a *attempt) listed(uid stream.UID, c sink.Committer) (map[string]listing, 
 func (x *Doubt) advise(all *Doubts, d sink.Decision, c *checkpoint.Committable) {
 	restored := c != nil && d.Restore != nil && slices.ContainsFunc(d.Commit, func(k checkpoint.Committable) bool { return sink.Name(&k) == sink.Name(c) })
 	switch {
-	case all.Holder != nil && x.Attempt == all.Holder.Attempt:
-		x.Advice, x.Why = AdviseLeave, fmt.Sprintf("attempt %d, which runs as pid %d on %s, owns it", x.Attempt, all.Holder.PID, all.Holder.Host)
+	case all.Holder != nil && (x.Attempt == 0 || x.Attempt == all.Holder.Attempt): // 0: its name does not tell
+		x.Advice, x.Why = AdviseLeave, fmt.Sprintf("attempt %d, which runs as pid %d on %s, owns it", all.Holder.Attempt, all.Holder.PID, all.Holder.Host)
 	case all.Refused != nil && c != nil:
 		x.Advice, x.Why = AdviseLeave, "no checkpoint can be restored exactly: "+all.Refused.Error()
 	case restored && x.Status == sink.Committed:
