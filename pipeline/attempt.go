@@ -246,7 +246,9 @@ func (a *attempt) load(ctx context.Context) error {
 		}
 	}
 	a.did("V8")
-	a.retention = checkpoint.NewRetention(a.log, a.o.Storage, a.o.Policy.Retain)
+	// A task may be as many checkpoints ahead as may be under way, and its frames share
+	// objects with those of the slowest.
+	a.retention = checkpoint.NewRetention(a.log, a.o.Storage, max(a.o.Policy.Retain, a.o.Policy.MaxConcurrent))
 	if err := a.retention.Sweep(ctx); err != nil {
 		a.o.World.Log.Warn("what earlier attempts left in storage could not be deleted", "error", err)
 	}
@@ -321,6 +323,10 @@ func (a *attempt) publishInitial(ctx context.Context) error {
 	m.ID, m.Kind, m.TriggeredAt = stream.NewCheckpointID(a.log.Number(), 0), "initial", a.o.World.Clock.Now().UTC()
 	if a.restored != nil {
 		m.Previous = a.restored.ID
+		// What was left to the lanes is listed until it is resolved (I6), also by a start
+		// that begins empty.
+		cs, confirmed := a.ledger.List(a.restored.ID)
+		m.Committables, m.ConfirmedThrough = cs, checkpoint.Lanes(confirmed)
 	}
 	for _, n := range a.graph.Nodes {
 		for i := range a.graph.parallelism(n) {

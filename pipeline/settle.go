@@ -13,7 +13,7 @@ import (
 // Settlement is what Settle is asked to do.
 type Settlement struct {
 	// Commit commits, verifies and heals what the restored checkpoint lists, and
-	// confirms it (V5).
+	// confirms it (V5). What can wait (sink.Features.Deferred) is left to the next start.
 	Commit bool
 	// Abort ends what no checkpoint that counts lists (V6).
 	Abort bool
@@ -60,7 +60,9 @@ func (j *Job) Settle(ctx context.Context, s Settlement) (err error) {
 		if err := a.resolve(ctx, ev); err != nil {
 			return err
 		}
-		a.open = nil
+		if a.open = nil; a.restored != nil { // what was left to the lanes is not to be aborted
+			a.open, _ = a.ledger.List(a.restored.ID)
+		}
 	}
 	if s.Abort {
 		return a.fenceExcept(ctx, a.open)
