@@ -284,6 +284,9 @@ func (c *Coordinator) append(now time.Time) []Effect {
 	}
 	if c.policy.Mode == None {
 		c.remove(p, now)
+		if p.more {
+			return c.begin(now)
+		}
 		c.phase = over
 		return []Effect{Finish{}}
 	}
