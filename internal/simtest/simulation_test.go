@@ -16,7 +16,7 @@ import (
 )
 
 // TestSimulation runs the seeds in as many processes as there are processors, each
-// on one, and reports what all of them together met. ETL_SIM_LONG=4 runs four times
+// on one, and reports what all of them together met. ETL_SIM_LONG=2 runs twice
 // as many.
 func TestSimulation(t *testing.T) {
 	if testing.Short() {

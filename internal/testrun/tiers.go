@@ -71,6 +71,6 @@ var tiers = []tier{
 	{name: "slow", group: "torture", about: "tests on real Kafka and PostgreSQL that wait for a minute, kill many times, or build broken programs",
 		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka", "etl/sink/twophase/postgres"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=4")},
-	{name: "simulation-long", group: "torture", about: "the whole engine in virtual time, 800 seeds",
-		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=4"}},
+	{name: "simulation-long", group: "torture", about: "the whole engine in virtual time, twice the seeds",
+		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=2"}},
 }
