@@ -122,8 +122,8 @@ func (t *task) snapshot(ctx context.Context, b stream.Barrier) error {
 	}
 	t.asked = false
 	t.prepared = append(t.prepared, b.ID)
-	if n := len(t.prepared); n > 16 {
-		t.prepared = slices.Clone(t.prepared[n-8:])
+	if n := len(t.prepared); n > 64 { // far more than can be under way
+		t.prepared = slices.Clone(t.prepared[n-32:])
 	}
 	fault.Point("task.snapshot.sealed")
 	t.env.Listener.Did("B5", t.id, b.ID)

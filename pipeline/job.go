@@ -269,6 +269,9 @@ func (j *Job) Checkpoint(ctx context.Context) (stream.CheckpointID, error) {
 		if s.Confirmed > before {
 			return s.Confirmed, nil
 		}
+		if s.Phase == "stopped" || s.Phase == "failed" || s.Phase == "fenced" {
+			return 0, stream.Errorf(stream.Retry, "job.not_running", "checkpoint", j.graph.Name, "the job has ended")
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
