@@ -39,11 +39,13 @@ type tier struct {
 	env     []string
 }
 
-// Real servers are required in a run of the tiers, and two packages must not
-// start them at once on a small machine. The caps are exact, so that append copies.
+// Real servers are required in a run of the tiers. Containers of two packages must not
+// start at once on a small machine; plain processes may, for most tests wait for a
+// server most of the time. The caps are exact, so that append copies.
 var (
 	real     = []string{"ETL_REQUIRE_REAL=1"}
 	oneByOne = []string{"-p=1", "-count=1"}
+	twoByTwo = []string{"-p=2", "-count=1"}
 )
 
 // slow are the tests that do more with ETL_SLOW or ETL_HEAL_TRIES.
@@ -58,7 +60,7 @@ var tiers = []tier{
 	{name: "kfake", group: "test", about: "adapters and commands on the in-process broker", kinds: []string{"kfake"}},
 	{name: "simulation", group: "test", about: "the whole engine in virtual time, many seeds", kinds: []string{"simulation"}},
 	{name: "real-process", group: "test", about: "adapters on real Kafka, PostgreSQL and Redis, run as plain processes",
-		kinds: []string{"services", "real"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=process")},
+		kinds: []string{"services", "real"}, flags: twoByTwo, env: append(real, "ETL_TEST_VIA=process")},
 	{name: "real-containers", group: "test", about: "the test services again, on testcontainers",
 		kinds: []string{"services"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=container")},
 	{name: "promises", group: "test", about: "one file per promise, on testcontainers where an engine answers",
