@@ -61,6 +61,7 @@ func (t *task) run(ctx context.Context) error {
 		case *stream.Batch:
 			t.env.Listener.Did("R4", t.id, stream.NoCheckpoint)
 			t.dirty = t.sends
+			t.marks.active(input)
 			err = t.links[0].push(ctx, e)
 			t.watchBudget()
 		case stream.Barrier:

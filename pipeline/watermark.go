@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"math"
+	"slices"
 
 	"etl/stream"
 	"etl/transform"
@@ -36,10 +37,14 @@ func (w *watermarks) value() *int64 {
 
 // on takes an input's watermark and reports whether the task's has risen.
 func (w *watermarks) on(input int, mark int64) bool {
-	w.idle[input] = false
+	w.active(input)
 	w.marks[input] = max(w.marks[input], mark)
 	return w.combine()
 }
+
+// active lets an input that was idle count again: it has sent a batch. The task's
+// watermark does not fall back to the input's.
+func (w *watermarks) active(input int) { w.idle[input] = false }
 
 // quiet takes an input out and reports what changed.
 func (w *watermarks) quiet(input int) (risen, allIdle bool) {
@@ -102,16 +107,15 @@ func (t *task) advance(ctx context.Context) error {
 
 // endOfInput ends an input; the last one ends the chain, and with it the inputs
 // of the tasks behind. Barriers still come and are answered until the final one.
+// An input that has ended holds no watermark back: it is idle for good.
 func (t *task) endOfInput(ctx context.Context, input int) error {
 	if t.reader != nil {
 		t.finished = true
 		defer t.runner.SourceEnded(t.id)
 	} else {
 		t.ended[input] = true
-		for _, e := range t.ended {
-			if !e {
-				return nil
-			}
+		if slices.Contains(t.ended, false) {
+			return t.idle(ctx, input)
 		}
 	}
 	for _, l := range t.links {

@@ -34,7 +34,8 @@ type Barrier struct {
 // since 1970) will follow on this edge.
 type Watermark struct{ Time int64 }
 
-// Idle says that this edge takes no part in the watermark until its next batch.
+// Idle says that this edge takes no part in the watermark until its next batch or
+// watermark.
 type Idle struct{}
 
 // EndOfInput is the last element of an edge of a bounded job but for barriers:
