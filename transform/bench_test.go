@@ -51,14 +51,14 @@ func (k *slots) Delete(at uint64)                                       { k.valu
 func (k *slots) Dirty(int, func([]byte, []byte, bool) bool) (int, bool) { return 0, false }
 
 // discard is an output that gives everything back.
-type discard struct{ b *testing.B }
+type discard struct{ t testing.TB }
 
 func (discard) Emit(stream.Record)                      {}
 func (discard) Batch() *stream.Batch                    { return nil }
 func (discard) EmitBatch(b *stream.Batch)               { b.Release() }
 func (discard) Side(stream.Tag, stream.Record)          {}
 func (discard) SideBatch(_ stream.Tag, b *stream.Batch) { b.Release() }
-func (d discard) Reject(_ stream.Record, e error)       { d.b.Fatal(e) }
+func (d discard) Reject(_ stream.Record, e error)       { d.t.Fatal(e) }
 
 const batchSize = 512
 
@@ -129,7 +129,7 @@ func BenchmarkCountTextOnChange(b *testing.B) {
 func BenchmarkBehaviourCounts(b *testing.B) {
 	a := behaviourCounts(b, OnCheckpoint)
 	decode := Decode{Schema: &stream.Schema{Format: stream.JSON}, Strict: true}.New()
-	key := rekey{keyer: NewKeyer(a.Key), b: b}
+	key := rekey{keyer: NewKeyer(a.Key), t: b}
 	benchOperator(b, nil, decode, key, a.New())
 }
 
@@ -137,13 +137,13 @@ func BenchmarkBehaviourCounts(b *testing.B) {
 type rekey struct {
 	stateless
 	keyer *Keyer
-	b     *testing.B
+	t     testing.TB
 }
 
 func (k rekey) Process(_ context.Context, b *stream.Batch, out Output) error {
 	b.Retain()
 	out.EmitBatch(b)
-	return k.keyer.Key(b, func(_ int, err error) { k.b.Fatal(err) })
+	return k.keyer.Key(b, func(_ int, err error) { k.t.Fatal(err) })
 }
 
 // BenchmarkBehaviourCountsFloor is the same by hand, without strictness, exactness
