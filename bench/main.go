@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -89,7 +90,14 @@ func names() (out []string) {
 	return out
 }
 
+// skip is the error of a section that this machine cannot measure, and says why. The
+// others go on, and the end of the report counts it.
+type skip string
+
+func (s skip) Error() string { return string(s) }
+
 func run(ctx context.Context, o options) error {
+	var skipped []string
 	l := &lab{o: o, results: map[string][]measurement{}}
 	defer l.close()
 	for _, s := range sections() {
@@ -103,10 +111,19 @@ func run(ctx context.Context, o options) error {
 				return err
 			}
 		}
-		if err := s.run(ctx, l); err != nil {
+		var why skip
+		switch err := s.run(ctx, l); {
+		case errors.As(err, &why):
+			fmt.Printf("   SKIPPED: %s\n", why)
+			skipped = append(skipped, s.name)
+			continue
+		case err != nil:
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Printf("   (%v)\n", time.Since(begin).Round(time.Second))
+	}
+	if len(skipped) > 0 {
+		fmt.Printf("\nSKIPPED %d: %s\n", len(skipped), strings.Join(skipped, ", "))
 	}
 	return nil
 }

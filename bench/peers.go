@@ -27,6 +27,11 @@ var peers = []peer{
 // peersSection runs Apache Flink and Kafka Streams on the same broker and input,
 // exactly once at 1 s, and prints how much more processor time they take.
 func peersSection(ctx context.Context, l *lab) error {
+	for _, tool := range []string{"java", "javac", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return skip("peers need javac and mvn (make setup installs them): " + tool + " is missing")
+		}
+	}
 	dir, err := peersDir()
 	if err != nil {
 		return err

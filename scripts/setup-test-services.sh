@@ -26,8 +26,9 @@ have_java() {
   version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 17 ]
 }
+have_jdk() { have_java && command -v javac >/dev/null; }
 have_libs() { [ -e "$kafka_libs/.complete" ]; }
-have_maven() { have_libs || command -v mvn >/dev/null; }
+have_maven() { command -v mvn >/dev/null; }
 have_postgres() { postgres_bin >/dev/null; }
 have_redis() { command -v redis-server >/dev/null; }
 have_pgbouncer() { command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; }
@@ -55,7 +56,7 @@ install_packages() {
 
 packages() {
   local want=()
-  have_java || want+=(openjdk-17-jre-headless)
+  have_jdk || want+=(openjdk-17-jdk-headless)
   have_maven || want+=(maven)
   have_postgres || want+=(postgresql)
   have_redis || want+=(redis-server)
@@ -136,7 +137,8 @@ docker_tier() {
 }
 
 report() {
-  have_java || lack "Java 17 (openjdk-17-jre-headless)" "real Kafka as a process"
+  have_java || lack "Java 17 (openjdk-17-jdk-headless)" "real Kafka as a process"
+  { have_jdk && have_maven; } || lack "javac or mvn (openjdk-17-jdk-headless, maven)" "the peers of the benchmarks"
   have_libs || lack "the Kafka jars (needs maven)" "real Kafka"
   have_postgres || lack "a PostgreSQL server (postgresql)" "real PostgreSQL"
   have_redis || lack "a Redis server (redis-server)" "real Redis"
