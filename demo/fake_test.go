@@ -104,6 +104,49 @@ func TestInterrupted(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
+// witness is a Starter that keeps what was shown before each start.
+type witness struct {
+	Starter
+	out   *syncBuffer
+	shown []string
+}
+
+func (w *witness) Start(ctx context.Context, c Command) (Process, error) {
+	w.shown = append(w.shown, w.out.String())
+	return w.Starter.Start(ctx, c)
+}
+
+// What is shown comes as it happens: the plan before the first worker is started, that
+// it runs while it runs, a kill before the next start. Nothing waits for the end.
+func TestShownAsItHappens(t *testing.T) {
+	out := &syncBuffer{}
+	running := ""
+	w := &witness{out: out, Starter: &fakeWorker{run: func(n int, log io.Writer, _ <-chan struct{}) Exit {
+		if n == 2 {
+			return Exit{}
+		}
+		fmt.Fprintln(log, `{"msg":"running","restored":"0.0"}`)
+		running = out.String()
+		return Exit{Code: -1, Killed: true}
+	}}}
+	if _, err := Run(t.Context(), Options{Out: out, Start: w, Kills: 1, Records: 300, Clock: fastClock{}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.shown) != 2 {
+		t.Fatalf("%d starts", len(w.shown))
+	}
+	first, second := w.shown[0], w.shown[1]
+	if !strings.HasPrefix(first, "  cluster    in-process Kafka") || !strings.Contains(first, "plan       300 lines") || !strings.HasSuffix(first, "\n") {
+		t.Errorf("before the first start:\n%s", first)
+	}
+	if strings.Contains(first, "worker runs") || !strings.Contains(running, "worker runs") {
+		t.Errorf("while it runs:\n%s", running)
+	}
+	if strings.Contains(running, "killed: ") || !strings.Contains(second, "killed: kill -9 at ") {
+		t.Errorf("before the second start:\n%s", second)
+	}
+}
+
 // A worker that fails ends the demo with its last words.
 func TestWorkerFails(t *testing.T) {
 	dir := tempIsOurs(t)
