@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 	// would take most of the time and prove nothing.
 	d := pgtest.Start(t, pgtest.Config{Settings: map[string]string{"fsync": "off"}})
 	runs, places := 3, 3
-	if os.Getenv("ETL_LONG") != "" {
+	if os.Getenv("ETL_SLOW") != "" {
 		runs, places = 100, 60
 	}
 	for name, shape := range guards {

@@ -15,7 +15,7 @@ import (
 func TestConformance(t *testing.T) {
 	s := redistest.Shared(t)
 	runs, places := 3, 3
-	if os.Getenv("ETL_LONG") != "" {
+	if os.Getenv("ETL_SLOW") != "" {
 		runs, places = 100, 60
 	}
 	for name, shape := range kinds {

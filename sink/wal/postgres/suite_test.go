@@ -115,7 +115,7 @@ func TestConformance(t *testing.T) {
 		t.Skip("it takes minutes")
 	}
 	runs, places := 4, 3
-	if os.Getenv("ETL_LONG") != "" {
+	if os.Getenv("ETL_SLOW") != "" {
 		runs, places = 100, 40
 	}
 	for name, shape := range variants {
