@@ -284,7 +284,7 @@ func (c *Coordinator) append(now time.Time) []Effect {
 	}
 	if c.policy.Mode == None {
 		c.remove(p, now)
-		if p.more {
+		if c.failures, c.first = 0, nil; p.more {
 			return c.begin(now)
 		}
 		c.phase = over

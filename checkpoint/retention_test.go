@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"etl/checkpoint"
@@ -23,6 +24,7 @@ type job struct {
 	r    *checkpoint.Retention
 	n    uint32
 	base int
+	open []checkpoint.Committable // what checkpoints list as prepared
 }
 
 func startJob(t *testing.T, st *memstore.Store) *job {
@@ -43,7 +45,7 @@ func (j *job) publish() {
 		j.base = int(j.n)
 	}
 	id := stream.NewCheckpointID(j.a.Number(), j.n)
-	m := &checkpoint.Metadata{Version: checkpoint.MetadataVersion, Lineage: j.a.Lineage(), ID: id}
+	m := &checkpoint.Metadata{Version: checkpoint.MetadataVersion, Lineage: j.a.Lineage(), ID: id, Committables: slices.Clone(j.open)}
 	list := func(role state.Role, kind string, n int, from, to stream.CheckpointID) {
 		name := checkpoint.ObjectName(j.a.Lineage(), j.a.Number(), fmt.Sprint(kind, n))
 		if _, err := j.st.Stat(context.Background(), name); err != nil {
@@ -166,6 +168,43 @@ func TestHistoryDoesNotGrow(t *testing.T) {
 	if m := j.a.History().Newest(); m == nil || m.ID.N() != 200 {
 		t.Errorf("the newest checkpoint is %v", m)
 	}
+}
+
+// TestLastSettledCheckpointStays: while nothing that is prepared gets resolved, the newest
+// checkpoint that lists nothing of it stays, for a start after all of it is lost outside.
+// Once it is resolved, no more are kept than ever.
+func TestLastSettledCheckpointStays(t *testing.T) {
+	st, ctx := memstore.New(t.Name()), context.Background()
+	j, lane := startJob(t, st), stream.TaskID{UID: "out"}
+	take := func() {
+		t.Helper()
+		j.publish()
+		if err := j.r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		restorable(t, st)
+	}
+	for range 5 {
+		take()
+	}
+	settled := stream.NewCheckpointID(j.a.Number(), j.n)
+	for range 10 {
+		j.open = append(j.open, checkpoint.Committable{Sink: lane.UID, Checkpoint: stream.NewCheckpointID(j.a.Number(), j.n+1), Attempt: j.a.Number()})
+		take()
+	}
+	h, err := checkpoint.ReadHistory(ctx, st)
+	if err != nil || h.Find(settled) == nil || len(h.Unresolved(h.Find(settled))) > 0 {
+		t.Fatalf("checkpoint %s, the last one that nothing is open of, is not kept (%v)", settled, err)
+	}
+	if err := j.a.Confirm(ctx, map[stream.TaskID]stream.CheckpointID{lane: stream.NewCheckpointID(j.a.Number(), j.n)}); err != nil {
+		t.Fatal(err)
+	}
+	j.open = nil
+	take()
+	if n := restorable(t, st); n != 3 {
+		t.Errorf("%d checkpoints are left once all is resolved, want 3", n)
+	}
+	wantNoOrphans(t, st)
 }
 
 // TestJournalsOfOldAttemptsGo: a job that starts again and again does not fill
