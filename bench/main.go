@@ -79,7 +79,7 @@ func sections() []section {
 		{"files", "part files of JSON lines and Parquet against the bare library writer", false, filesSection},
 		{"idempotent", "upserts by key with a guard of versions against a bare batched upsert", false, idempotentSection},
 		{"wal", "delivery through the write-ahead log against bare COPY and bare requests", false, walSection},
-		{"start", "start to first record, idle memory, size of the binary", true, startSection},
+		{"start", "start to running and to the first record visible, idle memory, size of the binary", true, startSection},
 	}
 }
 
