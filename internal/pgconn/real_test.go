@@ -394,6 +394,44 @@ func TestLostAnswers(t *testing.T) {
 	do(t, direct, func(ctx context.Context, c *Conn) error { _, err := c.Simple(ctx, "SELECT 1"); return err })
 }
 
+// A server that ends sessions which idle in a transaction: a transaction of Begin is held
+// for as long as a checkpoint takes, a bare one is ended and the error says by what.
+func TestIdleInTransaction(t *testing.T) {
+	dsn := pgtest.Shared(t).NewDatabase(t)
+	run(t, pool(t, dsn), "CREATE TABLE t (i int)",
+		"ALTER DATABASE "+Ident(strings.TrimPrefix(mustURL(t, dsn).Path, "/"))+" SET idle_in_transaction_session_timeout = '500ms'")
+	p := pool(t, dsn)
+	do(t, p, func(ctx context.Context, held *Conn) error {
+		if err := held.Begin(ctx, time.Second); err != nil {
+			return err
+		}
+		if _, err := held.Simple(ctx, "INSERT INTO t VALUES (1)"); err != nil {
+			return err
+		}
+		do(t, p, func(ctx context.Context, bare *Conn) error {
+			if _, err := bare.Simple(ctx, "BEGIN"); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			_, err := bare.c.Conn().WaitForNotification(ctx) // until the server speaks: it says good-bye
+			want(t, "bare", Explain(err, "insert", "t"), "retry postgres.idle_timeout")
+			return nil
+		})
+		if _, err := held.Simple(ctx, "INSERT INTO t VALUES (2)"); err != nil { // idle before the other, and for longer
+			return err
+		}
+		return held.Commit(ctx)
+	})
+	do(t, p, func(ctx context.Context, c *Conn) error {
+		n := 0
+		if err := c.QueryRow(ctx, "SELECT count(*)::int FROM t", nil, &n); err != nil || n != 2 {
+			t.Errorf("%d rows, %v", n, err)
+		}
+		return nil
+	})
+}
+
 // A COPY whose reader fails leaves nothing, and the connection goes on.
 func TestCopyThatFails(t *testing.T) {
 	p := pool(t, pgtest.Shared(t).NewDatabase(t))
