@@ -16,6 +16,8 @@ type Lag struct {
 	// NextOffset is the position, End up to where the partition could be read when
 	// that was seen last, Records the offsets between: at least the records.
 	NextOffset, End, Records int64
+	// Timestamp is that of the last record read, in ms since 1970; -1 for none.
+	Timestamp int64
 }
 
 // ObserveLag has a reader's lag published until another reader of the same subtask
@@ -27,11 +29,15 @@ func (t *Telemetry) ObserveLag(task stream.TaskID, lag func() []Lag) {
 }
 
 func (t *Telemetry) observeLags(ob metric.Observer, o *observed) {
+	now := t.o.Clock.Now().UnixMilli()
 	for task, lag := range t.lagFuncs() {
 		for _, l := range lag() {
 			attrs := t.metrics.attrs(attribute.String("component", string(task.UID)), attribute.String("topic", l.Topic), attribute.Int("partition", int(l.Partition)))
 			ob.ObserveInt64(o.lag, l.Records, attrs)
 			ob.ObserveInt64(o.position, l.NextOffset, attrs)
+			if l.Records > 0 && l.Timestamp >= 0 {
+				ob.ObserveFloat64(o.lagTime, float64(max(now-l.Timestamp, 0))/1000, attrs)
+			}
 		}
 	}
 }

@@ -16,8 +16,8 @@ var phases = []string{"starting", "restoring", "running", "draining", "restartin
 
 // observed are the instruments that are read when somebody collects.
 type observed struct {
-	in, out, bytesIn, bytesOut, errors, spilled                                            metric.Int64ObservableCounter
-	busy, blocked, idle, watermark, completed                                              metric.Float64ObservableGauge
+	in, out, bytesIn, bytesOut, errors, letters, spilled                                   metric.Int64ObservableCounter
+	busy, blocked, idle, watermark, completed, lagTime                                     metric.Float64ObservableGauge
 	queue, keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position metric.Int64ObservableGauge
 }
 
@@ -46,6 +46,7 @@ func (t *Telemetry) register(m metric.Meter) error {
 	counter(&o.bytesIn, "etl.component.bytes_in", "By", "bytes of keys and values taken")
 	counter(&o.bytesOut, "etl.component.bytes_out", "By", "bytes of keys and values emitted")
 	counter(&o.errors, "etl.component.errors", "{record}", "records that could not be processed, by what became of them")
+	counter(&o.letters, "etl.dead_letter.records", "{record}", "records that became dead letters")
 	counter(&o.spilled, "etl.state.spilled", "{entry}", "entries of keyed state moved from memory to disk")
 	share(&o.busy, "etl.component.busy", "1", "share of time spent processing")
 	share(&o.blocked, "etl.component.backpressured", "1", "share of time spent waiting for the components behind")
@@ -59,6 +60,7 @@ func (t *Telemetry) register(m metric.Meter) error {
 	gauge(&o.bytes, "etl.state.size", "By", "memory of keyed state")
 	gauge(&o.uncommitted, "etl.sink.uncommitted_records", "", "records that readers cannot see yet")
 	gauge(&o.lag, "etl.source.lag_records", "", "offsets between the position and the last stable offset: at least the records that wait")
+	share(&o.lagTime, "etl.source.lag", "s", "how long ago the last record read was written, while there are more to read")
 	gauge(&o.position, "etl.source.position_offset", "", "the next offset to read")
 	gauge(&o.state, "etl.pipeline.state", "", "1 for the state the job is in")
 	gauge(&o.info, "etl.pipeline.info", "", "1")
@@ -83,8 +85,13 @@ func (t *Telemetry) observe(ob metric.Observer, o *observed) {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, stream.CompareTasks)
+	letters := map[stream.UID]int64{}
 	for _, id := range ids {
 		t.observeTask(ob, o, id, now)
+		letters[id.UID] += t.tasks[id].counts().rejected
+	}
+	for uid, n := range letters {
+		ob.ObserveInt64(o.letters, n, t.metrics.attrs(attribute.String("component", string(uid))))
 	}
 	all := t.metrics.attrs()
 	ob.ObserveInt64(o.inProgress, int64(len(t.open)), all)

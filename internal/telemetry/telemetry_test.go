@@ -52,8 +52,9 @@ func play(l *stream.Listener) {
 	counters.RecordsIn.Add(100)
 	counters.RecordsOut.Add(90)
 	counters.BytesIn.Add(1000)
-	counters.Errors.Add(3)
+	counters.Errors.Add(5)
 	counters.Skipped.Add(3)
+	counters.Rejected.Add(2)
 	counters.BusyNanos.Add(6e8)
 	counters.IdleNanos.Add(2e8)
 	counters.BlockedNanos.Add(2e8)
@@ -88,6 +89,12 @@ func play(l *stream.Listener) {
 	keyed.StateBytes.Store(64000)
 	keyed.Spilled.Store(12)
 	l.OnTask(stream.TaskID{UID: "counts"}, "operator", keyed)
+	second := &stream.Counters{}
+	for c, n := range map[*stream.Counters]int64{keyed: 1, second: 4} {
+		c.Errors.Store(n)
+		c.Rejected.Store(n)
+	}
+	l.OnTask(stream.TaskID{UID: "counts", Subtask: 1}, "operator", second)
 	l.OnJob(stream.JobEvent{Phase: "running", Attempt: 4, Restored: c31, At: now()})
 }
 
@@ -96,8 +103,11 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl := newTest(t, nil)
 		play(tl.Listener())
+		read := time.Now().Add(-88 * time.Second).UnixMilli()
 		tl.ObserveLag(stream.TaskID{UID: "lines"}, func() []Lag {
-			return []Lag{{Topic: "text.lines", Partition: 2, NextOffset: 100, End: 112, Records: 12}}
+			return []Lag{{Topic: "text.lines", Partition: 2, NextOffset: 100, End: 112, Records: 12, Timestamp: read},
+				{Topic: "text.lines", Partition: 3, NextOffset: 7, End: 7, Timestamp: read}, // nothing waits
+				{Topic: "text.lines", Partition: 4, End: 5, Records: 5, Timestamp: -1}}      // nothing read yet
 		})
 		time.Sleep(2 * time.Second)
 		datadriven.RunTest(t, "testdata/metrics", func(t *testing.T, d *datadriven.TestData) string {

@@ -152,6 +152,7 @@ func (r *Reader) batch(p *part, fetched []*kgo.Record) (*stream.Batch, error) {
 			continue
 		}
 		fill(&b.Records[n], rec, int32(n))
+		p.stamp = b.Records[n].Timestamp
 		fetched[n] = rec
 		n++
 	}

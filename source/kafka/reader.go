@@ -44,6 +44,8 @@ type part struct {
 	split stream.Split
 	// end is up to where it could be read when that was seen last.
 	end int64
+	// stamp is the timestamp of the last record that was handed out, -1 for none.
+	stamp int64
 	// queued says that fetched records wait to be handed out.
 	queued bool
 }
@@ -89,7 +91,7 @@ func (r *Reader) Assign(add []stream.Split) error {
 			r.mu.Unlock()
 			return fmt.Errorf("split %s is assigned twice", &s)
 		}
-		p := &part{split: s, end: s.NextOffset}
+		p := &part{split: s, end: s.NextOffset, stamp: -1}
 		r.parts[of(&s)] = p
 		r.sorted = append(r.sorted, p)
 		if s.Finished() {
@@ -185,6 +187,8 @@ type Lag struct {
 	// NextOffset is the position, End up to where the partition could be read when
 	// that was seen last, Records the offsets between: at least the records.
 	NextOffset, End, Records int64
+	// Timestamp is that of the last record read, in ms since 1970; -1 for none.
+	Timestamp int64
 }
 
 // Lag returns how far behind each partition is. Any goroutine.
@@ -194,7 +198,7 @@ func (r *Reader) Lag() []Lag {
 	out := make([]Lag, len(r.sorted))
 	for i, p := range r.sorted {
 		s := &p.split
-		out[i] = Lag{Topic: s.Topic, Partition: s.Partition, NextOffset: s.NextOffset, End: p.end, Records: max(p.end-s.NextOffset, 0)}
+		out[i] = Lag{Topic: s.Topic, Partition: s.Partition, NextOffset: s.NextOffset, End: p.end, Records: max(p.end-s.NextOffset, 0), Timestamp: p.stamp}
 	}
 	return out
 }

@@ -50,6 +50,9 @@ func TestStall(t *testing.T) {
 		r := b.reader(c, b.splits(c, nil))
 		b.produce(topic, 0, "a")
 		b.produce(topic, 1, "b")
+		if l := r.Lag(); l[0].Timestamp != -1 || l[1].Timestamp != -1 {
+			b.t.Errorf("lag before the first record: %v", l)
+		}
 		b.read(r, atLeast(2))
 		r.cl.PauseFetchPartitions(map[string][]int32{topic: {1}}) // the client forgets it
 		b.produce(topic, 1, "withheld")
@@ -64,6 +67,9 @@ func TestStall(t *testing.T) {
 		lag := r.Lag()
 		if lag[0].Records != 0 || lag[1].Records != 1 {
 			b.t.Errorf("lag: %v", lag)
+		}
+		if since := time.Now().UnixMilli() - lag[1].Timestamp; since < 150_000 || since > 170_000 || lag[0].Timestamp-lag[1].Timestamp < 140_000 {
+			b.t.Errorf("the last records read: %v, %d ms ago", lag, since)
 		}
 	})
 }
