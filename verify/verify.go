@@ -55,7 +55,7 @@ func (o *Options) withDefaults() {
 const settleEvery = time.Second
 
 // Verify recounts a pipeline. A result that is not OK is no error: errors are about
-// the specification, or about brokers that cannot be read. The memory it takes is
+// the Spec, or about brokers that cannot be read. The memory it takes is
 // about 100 bytes for each record and each row.
 func Verify(ctx context.Context, s Spec, o Options) (*Result, error) {
 	if errs := s.Problems(); len(errs) > 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // lane lets a number of parts run at once; of those that wait, the one with the lowest
-// rank comes next. So what the specification demands is done first when time is short,
+// rank comes next. So what demand.go asks for is done first when time is short,
 // and what takes long does not begin last.
 type lane struct {
 	mu      sync.Mutex

@@ -35,8 +35,8 @@ func (s *Suite) seedOf(name string) uint64 {
 // counted and found.
 type Scenario func(ctx context.Context, dir string, seed uint64) (*Tally, Verdict, error)
 
-// The ranks of parts: what the specification counts comes first, then what it asks for
-// one by one, then the rest.
+// The ranks of parts: the kills that are counted come first, then the proofs one by
+// one, then the rest.
 const (
 	rankLong = iota // takes long, and must not begin last
 	rankKills

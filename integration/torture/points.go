@@ -22,8 +22,8 @@ const (
 	Closing  Road = "closing"  // on_cancel: delete
 )
 
-// Point is one fault point, with the crash point of the torture specification it
-// stands for. Frozen says that the two-owner tests stop a process there.
+// Point is one fault point, with the number K under which it is counted. Frozen says
+// that the two-owner tests stop a process there.
 type Point struct {
 	Name   string
 	K      string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The checkers, by their numbers in the torture specification.
+// The checkers, by their numbers in docs/torture.md.
 const (
 	Missing    = "C1 missing"
 	Duplicated = "C1 duplicated"

@@ -29,6 +29,20 @@ func TestNothingPointsOutside(t *testing.T) {
 	}
 }
 
+// Nor to a document that is not here: what the code must do is said in docs/ and in
+// package docs, by name.
+func TestNoUnnamedSpecification(t *testing.T) {
+	needle := "the " + "specification"
+	for _, f := range files(t) {
+		for _, group := range f.ast.Comments {
+			text := strings.Join(strings.Fields(group.Text()), " ")
+			if strings.Contains(text, needle) || strings.Contains(text, "torture "+needle[4:]) {
+				t.Errorf("%s:%d speaks of %s: name the page of docs/ that says it", f.path, positions.Position(group.Pos()).Line, needle)
+			}
+		}
+	}
+}
+
 // committed is every file that git has or would take.
 func committed(t *testing.T) []string {
 	t.Helper()

@@ -1,7 +1,7 @@
 package kafkatxn
 
-// Points are the fault points of this package, with the crash point of the torture
-// specification that each stands for.
+// Points are the fault points of this package, each with the number under which the
+// torture counts it (docs/torture.md).
 var Points = map[string]string{
 	"kafka.marker.before":    "K16", // flushed, marker not yet added
 	"kafka.marker.added":     "K17", // group added (version 1) or about to be (version 2), marker not

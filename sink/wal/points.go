@@ -1,7 +1,7 @@
 package wal
 
-// Points are the fault points of all targets, with the crash point of the torture
-// specification each stands for.
+// Points are the fault points of all targets, each with the number under which the
+// torture counts it (docs/torture.md).
 var Points = map[string]string{
 	"wal.upload.before":        "K23",  // sealed, nothing stored
 	"wal.uploaded":             "K23b", // stored, nobody knows it yet

@@ -1,7 +1,7 @@
 package file
 
-// Points are all fault points of the sink, with the crash point of the torture
-// specification each stands for.
+// Points are all fault points of the sink, each with the number under which the torture
+// counts it (docs/torture.md).
 var Points = map[string]string{
 	"file.begun":           "K24a", // the epoch has its directory and no file
 	"file.closed":          "K24",  // files are whole, nothing is synced

@@ -6,8 +6,8 @@ import (
 	"etl/sink/kafkatxn"
 )
 
-// Points are all fault points of the Kafka sink, with the crash point of the torture
-// specification each stands for.
+// Points are all fault points of the Kafka sink, each with the number under which the
+// torture counts it (docs/torture.md).
 var Points = func() map[string]string {
 	m := map[string]string{
 		"kafka.init.before":  "K44b", // before a slot is initialised

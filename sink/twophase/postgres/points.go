@@ -1,7 +1,7 @@
 package postgres
 
-// Points are all fault points of the sink, with the crash point of the torture
-// specification each stands for.
+// Points are all fault points of the sink, each with the number under which the torture
+// counts it (docs/torture.md).
 var Points = map[string]string{
 	"postgres.marked":          "K19",  // one of marker and rows is written, the other not
 	"postgres.prepare.before":  "K20",  // all is written, nothing prepared
