@@ -16,7 +16,7 @@ import (
 )
 
 // TestSimulation runs the seeds in as many processes as there are processors, each
-// on one, and reports what all of them together met. ETL_SIM_LONG=2 runs twice
+// on one, and reports what all of them together met. ETL_SIM_LONG=10 runs ten times
 // as many.
 func TestSimulation(t *testing.T) {
 	if testing.Short() {

@@ -31,7 +31,7 @@ var kinds = []kind{
 type tier struct {
 	name    string
 	about   string
-	group   string   // "test" or "torture"
+	group   string   // "test", "torture" or "long"
 	kinds   []string // whose packages it runs
 	pkgs    []string // these packages too, by path
 	command []string // instead of packages: a program that judges by its exit code
@@ -57,8 +57,7 @@ var tiers = []tier{
 	{name: "lint", group: "test", about: "format, vet, staticcheck, the house rules", command: []string{"scripts/lint.sh"}},
 	{name: "unit", group: "test", about: "pure packages, model tests, seeds of the fuzzers", kinds: []string{"unit"}},
 	{name: "scenarios", group: "test", about: "coordinator, aligner, log as stories", kinds: []string{"scenarios"}},
-	{name: "kfake", group: "test", about: "adapters and commands on the in-process broker", kinds: []string{"kfake"}},
-	{name: "simulation", group: "test", about: "the whole engine in virtual time, many seeds", kinds: []string{"simulation"}},
+	{name: "kfake", group: "test", about: "commands and adapters on the in-process broker; the whole engine in virtual time, many seeds", kinds: []string{"kfake", "simulation"}},
 	{name: "real-process", group: "test", about: "adapters on real Kafka, PostgreSQL and Redis, run as plain processes",
 		kinds: []string{"services", "real"}, flags: twoByTwo, env: append(real, "ETL_TEST_VIA=process")},
 	{name: "real-containers", group: "test", about: "the test services again, on testcontainers",
@@ -73,6 +72,6 @@ var tiers = []tier{
 	{name: "slow", group: "torture", about: "tests on real Kafka and PostgreSQL that wait for a minute, kill many times, or build broken programs",
 		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka", "etl/sink/twophase/postgres"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=4")},
-	{name: "simulation-long", group: "torture", about: "the whole engine in virtual time, twice the seeds",
-		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=2"}},
+	{name: "simulation-long", group: "long", about: "the whole engine in virtual time, 2,000 seeds",
+		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=10"}},
 }
