@@ -63,7 +63,7 @@ var tiers = []tier{
 	{name: "real-containers", group: "test", about: "the test services again, on testcontainers",
 		kinds: []string{"services"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=container")},
 	{name: "promises", group: "test", about: "one file per promise, on testcontainers where an engine answers",
-		kinds: []string{"promises"}, flags: oneByOne, env: real},
+		kinds: []string{"promises"}, flags: append(oneByOne, "-parallel=3"), env: real},
 	{name: "kills-short", group: "test", about: "the kill harness, few kills",
 		kinds: []string{"torture"}, flags: append(oneByOne, "-short"), env: real},
 
