@@ -69,6 +69,7 @@ type simulation struct {
 	// deferred: a restart leaves what is prepared to the sink's lanes.
 	deferred bool
 	slow     time.Duration // of commits
+	restore  RestoreOptions
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -110,7 +111,7 @@ func (s *simulation) options() Options {
 	}
 	w := stream.SystemWorld(log)
 	w.Entropy = &entropy{r: rand.New(rand.NewPCG(s.r.Uint64(), 3))}
-	return Options{World: w, Storage: s.store, Seed: s.seed,
+	return Options{World: w, Storage: s.store, Seed: s.seed, Restore: s.restore,
 		Policy:  checkpoint.Policy{Interval: 50 * time.Millisecond, MinPause: 5 * time.Millisecond, Timeout: 400 * time.Millisecond, TolerableFailures: 5},
 		Restart: RestartStrategy{Initial: 10 * time.Millisecond, Max: 50 * time.Millisecond},
 		NewBackend: func(e BackendEnv) (state.Backend, error) {
@@ -150,7 +151,7 @@ func (s *simulation) dieAt(point string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := j.Run(ctx); !errors.Is(err, errCrash) {
+	if err := runMortal(ctx, j); !errors.Is(err, errCrash) {
 		s.t.Fatalf("the job did not die at %s: %v", point, err)
 	}
 }
@@ -234,6 +235,11 @@ func (s *simulation) start(doomed bool) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return runMortal(ctx, j)
+}
+
+// runMortal runs a job on a goroutine of its own, which a point may end.
+func runMortal(ctx context.Context, j *Job) error {
 	done := make(chan error, 1)
 	go func() {
 		result := errCrash // what is left when the point ends the goroutine itself

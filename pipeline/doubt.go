@@ -158,7 +158,8 @@ func (a *attempt) listed(uid stream.UID, c sink.Committer) (map[string]listing, 
 func (x *Doubt) advise(all *Doubts, d sink.Decision, c *checkpoint.Committable) {
 	restored := c != nil && d.Restore != nil && slices.ContainsFunc(d.Commit, func(k checkpoint.Committable) bool { return sink.Name(&k) == sink.Name(c) })
 	switch {
-	case all.Holder != nil && (x.Attempt == 0 || x.Attempt == all.Holder.Attempt): // 0: its name does not tell
+	case all.Holder != nil && (x.Attempt == 0 || x.Attempt == all.Holder.Attempt || c != nil):
+		// 0: its name does not tell. What is listed is finished by who runs, whoever prepared it.
 		x.Advice, x.Why = AdviseLeave, fmt.Sprintf("attempt %d, which runs as pid %d on %s, owns it", all.Holder.Attempt, all.Holder.PID, all.Holder.Host)
 	case all.Refused != nil && c != nil:
 		x.Advice, x.Why = AdviseLeave, "no checkpoint can be restored exactly: "+all.Refused.Error()

@@ -299,7 +299,10 @@ func (c *memCommitter) Commit(ctx context.Context, p checkpoint.Permit, k checkp
 	return sink.Result{Outcome: sink.Done}, nil
 }
 
-func (c *memCommitter) Fence(_ context.Context, owners []stream.Attempt, keep []checkpoint.Committable) error {
+func (c *memCommitter) Fence(ctx context.Context, owners []stream.Attempt, keep []checkpoint.Committable) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	c.o.mu.Lock()
 	defer c.o.mu.Unlock()
 	for name, t := range c.o.txns {

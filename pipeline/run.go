@@ -233,21 +233,36 @@ func (a *attempt) endOwn() error {
 	if m := a.log.History().Newest(); m != nil {
 		keep = a.log.History().Unresolved(m)
 	}
-	var errs []error
-	for uid, c := range a.committers {
-		if err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, of(uid, keep)); err != nil {
-			// It is no error to have cancelled a job: nobody else would tell.
-			a.o.World.Log.Warn("open transactions could not be ended; the next start does it", "sink", string(uid), "error", err)
-			errs = append(errs, fmt.Errorf("end the open transactions of %s: %w", uid, err))
-		}
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if err := a.fenceOwn(ctx, keep); err != nil {
+		return err
 	}
 	if a.o.DeleteOnCancel && len(keep) == 0 && a.retention != nil {
 		return errors.Join(a.log.Close(ctx), a.retention.Purge(ctx))
 	}
 	return nil
+}
+
+// fenceOwn ends what is open of this attempt, but for keep, at all sinks at once: one
+// that does not answer takes the others' time no more than their turn.
+func (a *attempt) fenceOwn(ctx context.Context, keep []checkpoint.Committable) error {
+	var work sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for uid, c := range a.committers {
+		work.Go(func() {
+			err := c.Fence(ctx, []stream.Attempt{a.log.Number()}, of(uid, keep))
+			if err == nil {
+				return
+			}
+			// It is no error to have cancelled a job: nobody else would tell.
+			a.o.World.Log.Warn("open transactions could not be ended; the next start does it", "sink", string(uid), "error", err)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, fmt.Errorf("end the open transactions of %s: %w", uid, err))
+		})
+	}
+	work.Wait()
+	return errors.Join(errs...)
 }
 
 // commitOwn commits what this attempt has published. Its rows are decided; left
