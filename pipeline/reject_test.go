@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"etl/checkpoint"
+	"etl/sink"
+	"etl/state"
 	"etl/stream"
 )
 
@@ -71,4 +73,74 @@ func keyless(t *testing.T, par int, policy OnError) {
 	case policy == Skip && (err != nil || skipped != 2 || len(s.out.committed) != 3):
 		t.Errorf("error %v, %d skipped, %d rows", err, skipped, len(s.out.committed))
 	}
+}
+
+// afterthought finds rows bad only when it has written them: it rejects them at the next
+// barrier, if there is one.
+type afterthought struct {
+	memWriter
+	bad []stream.Record
+}
+
+func (w *afterthought) Write(ctx context.Context, b *stream.Batch, out sink.Output) error {
+	for i := range b.Records {
+		if r := &b.Records[i]; string(r.Key) == "bad" {
+			w.bad = append(w.bad, stream.Record{Key: []byte("bad"), Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Pos: -1})
+		}
+	}
+	return w.memWriter.Write(ctx, b, out)
+}
+
+func (w *afterthought) PrepareCommit(_ context.Context, _ stream.CheckpointID, out sink.Output) (sink.Pending, error) {
+	if len(w.rows) == 0 {
+		for _, r := range w.bad {
+			out.Reject(r, errors.New("found bad when it was written"))
+		}
+		w.bad = nil
+	}
+	w.rows = nil
+	return foundBad(len(w.bad)), nil
+}
+
+// foundBad is the number of rows that are to be rejected at the next barrier.
+type foundBad int
+
+func (n foundBad) Finish(context.Context, state.Uploader) (sink.Prepared, error) {
+	return sink.Prepared{More: n > 0}, nil
+}
+
+// TestRejectsAtTheEndWithoutCheckpoints: what the end of a job without checkpoints finds
+// bad is rejected all the same.
+func TestRejectsAtTheEndWithoutCheckpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 1)
+		s.out.partitions["in"] = [][]string{{"a", "bad", "b"}, {"bad", "a"}}
+		g := s.graph()
+		out := g.Node("out")
+		out.OnError = Skip
+		out.Sink.NewWriter = func() sink.Writer { return &afterthought{memWriter: memWriter{o: s.out}} }
+		o := s.options()
+		o.Policy = checkpoint.Policy{Mode: checkpoint.None}
+		o.Restart.Attempts = NoRestart
+		skipped := []*stream.Counters{}
+		o.Listener = &stream.Listener{Task: func(id stream.TaskID, _ string, c *stream.Counters) {
+			if id.UID == "out" {
+				skipped = append(skipped, c)
+			}
+		}}
+		j, err := NewJob(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		n := int64(0)
+		for _, c := range skipped {
+			n += c.Skipped.Load()
+		}
+		if n != 2 {
+			t.Errorf("%d rows are skipped, want 2", n)
+		}
+	})
 }
