@@ -71,7 +71,7 @@ func family(t *testing.T) *Process {
 	p, err := StartProcess(t.Context(), ProcessSpec{
 		Name: "family", UID: os.Getuid(), GID: os.Getgid(), Forks: true,
 		Command: func(string) *exec.Cmd {
-			return exec.Command("sh", "-c", "setsid sleep 1000 & echo $!; echo >>starts; wait")
+			return exec.Command("sh", "-c", "echo >>starts; setsid sleep 1000 & echo $!; wait")
 		},
 	})
 	if err != nil {
