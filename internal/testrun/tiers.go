@@ -45,7 +45,7 @@ type tier struct {
 var (
 	real     = []string{"ETL_REQUIRE_REAL=1"}
 	oneByOne = []string{"-p=1", "-count=1"}
-	twoByTwo = []string{"-p=2", "-count=1"}
+	abreast  = []string{"-p=3", "-count=1"}
 )
 
 // slow are the tests that do more with ETL_SLOW or ETL_HEAL_TRIES.
@@ -59,7 +59,7 @@ var tiers = []tier{
 	{name: "scenarios", group: "test", about: "coordinator, aligner, log as stories", kinds: []string{"scenarios"}},
 	{name: "kfake", group: "test", about: "commands and adapters on the in-process broker; the whole engine in virtual time, many seeds", kinds: []string{"kfake", "simulation"}},
 	{name: "real-process", group: "test", about: "adapters on real Kafka, PostgreSQL and Redis, run as plain processes",
-		kinds: []string{"services", "real"}, flags: twoByTwo, env: append(real, "ETL_TEST_VIA=process")},
+		kinds: []string{"services", "real"}, flags: abreast, env: append(real, "ETL_TEST_VIA=process")},
 	{name: "real-containers", group: "test", about: "the test services again, on testcontainers",
 		kinds: []string{"services"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=container")},
 	{name: "promises", group: "test", about: "one file per promise, on testcontainers where an engine answers",
