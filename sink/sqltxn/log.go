@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"etl/internal/pgconn"
 	"etl/stream"
@@ -244,45 +243,4 @@ func (b Book) LogSetup(g *Target, role string) []Statement {
 		out = append(out, b.grants(g, role, b.logRights(g))...)
 	}
 	return out
-}
-
-// Usurp takes the sink over from the owners, waiting for transactions that have read the
-// fence, and ends sessions of lower owners that would hold it for ever: those of a process
-// that was stopped.
-func (b Book) Usurp(ctx context.Context, p *pgconn.Pool, clock stream.Clock, attempt stream.Attempt, owners []stream.Attempt, ended func(a stream.Attempt, sessions int)) error {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := p.With(ctx, func(c *pgconn.Conn) error { return b.takeOverOnce(ctx, c, attempt) })
-		if err == nil || stream.ClassOf(err) != stream.Retry || clock.Sleep(ctx, wait) != nil {
-			return err
-		}
-		if stream.CodeOf(err) != pgconn.CodeLocked {
-			continue
-		}
-		for _, a := range owners {
-			if a >= attempt {
-				continue
-			}
-			// Without the right to, the wait goes on: the holder may end by itself.
-			_ = p.With(ctx, func(c *pgconn.Conn) error {
-				n, err := c.Terminate(ctx, pgconn.Application(b.Lineage, a, b.Job, b.Sink))
-				if n > 0 {
-					ended(a, n)
-				}
-				return err
-			})
-		}
-	}
-}
-
-// usurpLock is how long one try to take over waits for those who have read the fence.
-const usurpLock = 500 * time.Millisecond
-
-func (b Book) takeOverOnce(ctx context.Context, c *pgconn.Conn, attempt stream.Attempt) error {
-	if err := c.Begin(ctx, usurpLock); err != nil {
-		return pgconn.Explain(err, "take over", "")
-	}
-	if err := b.TakeOver(ctx, c, attempt); err != nil {
-		return err
-	}
-	return pgconn.Explain(c.Commit(ctx), "take over", "")
 }

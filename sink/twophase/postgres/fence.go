@@ -14,13 +14,6 @@ import (
 	"etl/stream"
 )
 
-const (
-	// fencePatience bounds a fence; after it the restart strategy decides.
-	fencePatience = 60 * time.Second
-	// fenceLock is how long one try to take over waits for those who have read the fence.
-	fenceLock = 500 * time.Millisecond
-)
-
 // Fence ends what the owners left, less keep (V6): it rolls their prepared transactions
 // back, takes over, and drops what they staged. Any number of processes may run it, any
 // number of times.
@@ -41,19 +34,22 @@ func (c *Committer) Fence(ctx context.Context, owners []stream.Attempt, keep []c
 func (c *Committer) fence(ctx context.Context, owners []stream.Attempt, keep []checkpoint.Committable) error {
 	fault.Point("postgres.fence.before")
 	gids, sets := kept(keep)
-	whole, cancel := context.WithTimeout(ctx, fencePatience)
-	defer cancel()
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := c.with(whole, func(conn *pgconn.Conn) error { return c.fenceOnce(whole, conn, owners, gids) })
+	// A transaction that is prepared between looking and taking over keeps the fence from
+	// being taken over, and the next try finds it.
+	held := false
+	err := c.id.book.Usurp(ctx, c.pools.commit, c.env.World, c.env.Attempt, owners, func(ctx context.Context, conn *pgconn.Conn) (bool, error) {
+		left, err := c.rollBack(ctx, conn, owners, gids)
 		if err == nil {
-			break
+			fault.Point("postgres.fence.rolled")
 		}
-		if stream.ClassOf(err) != stream.Retry || c.env.Clock.Sleep(whole, wait) != nil {
-			return err
-		}
-		if stream.CodeOf(err) == pgconn.CodeLocked {
-			c.end(whole, owners)
-		}
+		held = left > 0
+		return held, err
+	})
+	if err != nil {
+		return err
+	}
+	if !held {
+		fault.Point("postgres.fence.takenover")
 	}
 	return c.with(ctx, func(conn *pgconn.Conn) error {
 		n, err := c.id.book.DropStaged(ctx, conn, owners, func(sub int, id stream.CheckpointID) bool { return sets[place{sub, id}] }, c.cfg.LockTimeout)
@@ -82,30 +78,6 @@ func kept(keep []checkpoint.Committable) (gids map[string]bool, sets map[place]b
 	return gids, sets
 }
 
-// fenceOnce rolls back and takes over. A transaction that is prepared in between keeps the
-// fence from being taken over, and the next try finds it.
-func (c *Committer) fenceOnce(ctx context.Context, conn *pgconn.Conn, owners []stream.Attempt, keep map[string]bool) error {
-	left, err := c.rollBack(ctx, conn, owners, keep)
-	if err != nil {
-		return err
-	}
-	fault.Point("postgres.fence.rolled")
-	if left > 0 {
-		return nil
-	}
-	if err := conn.Begin(ctx, fenceLock); err != nil {
-		return pgconn.Explain(err, "take over", "")
-	}
-	if err := c.id.book.TakeOver(ctx, conn, c.env.Attempt); err != nil {
-		return err
-	}
-	if err := conn.Commit(ctx); err != nil {
-		return pgconn.Explain(err, "take over", "")
-	}
-	fault.Point("postgres.fence.takenover")
-	return nil
-}
-
 // rollBack rolls back what the owners have prepared under this job, sink and lineage, and
 // returns how many of those to keep are there.
 func (c *Committer) rollBack(ctx context.Context, conn *pgconn.Conn, owners []stream.Attempt, keep map[string]bool) (left int, err error) {
@@ -129,27 +101,6 @@ func (c *Committer) rollBack(ctx context.Context, conn *pgconn.Conn, owners []st
 		c.env.Log.Info("rolled back what an earlier attempt had prepared", "gid", t.GID, "age", t.Age.String())
 	}
 	return left, nil
-}
-
-// end ends the sessions of the owners that hold the fence: those of a process that was
-// stopped would hold it for ever.
-func (c *Committer) end(ctx context.Context, owners []stream.Attempt) {
-	for _, a := range owners {
-		if a >= c.env.Attempt {
-			continue
-		}
-		name := pgconn.Application(c.env.Lineage, a, c.env.Job, c.env.UID)
-		err := c.with(ctx, func(conn *pgconn.Conn) error {
-			n, err := conn.Terminate(ctx, name)
-			if n > 0 {
-				c.env.Log.Warn("ended sessions of an earlier attempt, which held its fence", "sessions", n, "attempt", a)
-			}
-			return err
-		})
-		if err != nil {
-			c.env.Log.Info("sessions of an earlier attempt could not be ended", "attempt", a, "error", err)
-		}
-	}
 }
 
 // Inspect lists what is prepared or staged under this job and sink, of any lineage,

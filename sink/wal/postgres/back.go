@@ -285,17 +285,10 @@ func (b *back) purge(ctx context.Context, subtask int) {
 	}
 }
 
-// fencePatience bounds a fence; after it the restart strategy decides.
-const fencePatience = 60 * time.Second
-
 // Fence takes the sink over: afterwards no transaction of the owners can commit. What is
 // kept lies in the log, and needs nothing of the server.
 func (b *back) Fence(ctx context.Context, owners []stream.Attempt, _ []*wal.Entry) error {
-	ctx, cancel := context.WithTimeout(ctx, fencePatience)
-	defer cancel()
-	return b.book.Usurp(ctx, b.pool, b.env.Clock, b.env.Attempt, owners, func(a stream.Attempt, n int) {
-		b.env.Log.Warn("ended sessions of an earlier attempt, which held its fence", "sessions", n, "attempt", a)
-	})
+	return b.book.Usurp(ctx, b.pool, b.env.World, b.env.Attempt, owners, nil)
 }
 
 // Inspect lists nothing: between two deliveries there is nothing of the sink outside.
