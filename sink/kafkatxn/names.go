@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"etl/sink"
 	"etl/stream"
 )
 
@@ -62,12 +63,12 @@ func (n Names) TxID(subtask int, attempt stream.Attempt, slot int) string {
 func (n Names) ParseTxID(s string) (id ID, ok bool) {
 	rest, ok := strings.CutPrefix(s, n.own())
 	parts := strings.Split(rest, ".")
-	if !ok || len(parts) != 4 || !isLineage8(parts[1]) {
+	if !ok || len(parts) != 4 || !sink.IsLineage8(parts[1]) {
 		return ID{}, false
 	}
-	subtask, ok1 := number(parts[0], 31)
-	attempt, ok2 := number(parts[2], 32)
-	slot, ok3 := number(parts[3], 31)
+	subtask, ok1 := sink.ParseNumber(parts[0], 31)
+	attempt, ok2 := sink.ParseNumber(parts[2], 32)
+	slot, ok3 := sink.ParseNumber(parts[3], 31)
 	id = ID{Subtask: int(subtask), Lineage8: parts[1], Attempt: stream.Attempt(attempt), Slot: int(slot)}
 	return id, ok1 && ok2 && ok3 && attempt > 0
 }
@@ -98,43 +99,22 @@ func (n Names) Group(subtask int) string {
 func (n Names) ParseGroup(s string) (lineage8 string, subtask int, ok bool) {
 	rest, ok := strings.CutPrefix(s, n.groups())
 	lineage8, num, cut := strings.Cut(rest, ".")
-	v, isNum := number(num, 31)
-	return lineage8, int(v), ok && cut && isNum && isLineage8(lineage8)
-}
-
-// number reads what strconv writes, and nothing else (no sign, no leading zero).
-func number(s string, bits int) (uint64, bool) {
-	v, err := strconv.ParseUint(s, 10, bits)
-	return v, err == nil && strconv.FormatUint(v, 10) == s
-}
-
-func isLineage8(s string) bool {
-	b, err := hex.DecodeString(s)
-	return err == nil && len(b) == 4 && hex.EncodeToString(b) == s
+	v, isNum := sink.ParseNumber(num, 31)
+	return lineage8, int(v), ok && cut && isNum && sink.IsLineage8(lineage8)
 }
 
 // maxComponent is the longest escaped job or sink kept in full. With it a name stays
 // below 249 bytes, where tools of other vendors begin to refuse.
 const maxComponent = 64
 
-// component escapes s for use between dots: letters, digits, '-' and '_' stay, every
-// other byte becomes %XX. A long one keeps its readable beginning, and '~', which no
+// component escapes s for use between dots. A long one keeps its readable beginning, and '~', which no
 // escaped text holds, leads a hash of the whole.
 func component(s string) string {
-	const hexDigits = "0123456789ABCDEF"
-	b := make([]byte, 0, len(s))
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
-			b = append(b, c)
-		default:
-			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
+	b := sink.EscapeName(s)
 	if len(b) <= maxComponent {
-		return string(b)
+		return b
 	}
 	sum := sha256.Sum256([]byte(s))
 	const digits = 20
-	return string(b[:maxComponent-digits-1]) + "~" + hex.EncodeToString(sum[:])[:digits]
+	return b[:maxComponent-digits-1] + "~" + hex.EncodeToString(sum[:])[:digits]
 }

@@ -374,8 +374,8 @@ func (n Names) shorts() string {
 func (n Names) ParseShortID(s string) (lineage8 string, subtask int, ok bool) {
 	rest, ok := strings.CutPrefix(s, n.shorts())
 	lineage8, num, cut := strings.Cut(rest, ".")
-	v, isNum := number(num, 31)
-	return lineage8, int(v), ok && cut && isNum && isLineage8(lineage8)
+	v, isNum := sink.ParseNumber(num, 31)
+	return lineage8, int(v), ok && cut && isNum && sink.IsLineage8(lineage8)
 }
 
 // Lanes returns the subtasks that have delivered under this lineage, as far as the

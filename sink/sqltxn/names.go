@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"etl/sink"
 	"etl/stream"
 )
 
@@ -61,10 +62,10 @@ func (n Names) Ours(s string) (ID, bool) {
 
 func splitGID(s string) (own string, id ID, ok bool) {
 	parts := strings.Split(s, ":")
-	if len(parts) != 6 || parts[0]+":" != GIDPrefix || len(s) > MaxGID || !isLineage8(parts[1]) {
+	if len(parts) != 6 || parts[0]+":" != GIDPrefix || len(s) > MaxGID || !sink.IsLineage8(parts[1]) {
 		return "", ID{}, false
 	}
-	subtask, ok := number(parts[4], 31)
+	subtask, ok := sink.ParseNumber(parts[4], 31)
 	c, err := stream.ParseCheckpointID(parts[5])
 	if !ok || err != nil || c == stream.NoCheckpoint || c.String() != parts[5] {
 		return "", ID{}, false
@@ -72,39 +73,18 @@ func splitGID(s string) (own string, id ID, ok bool) {
 	return parts[2] + ":" + parts[3], ID{Lineage8: parts[1], Subtask: int(subtask), Checkpoint: c}, true
 }
 
-// number reads what strconv writes, and nothing else (no sign, no leading zero).
-func number(s string, bits int) (uint64, bool) {
-	v, err := strconv.ParseUint(s, 10, bits)
-	return v, err == nil && strconv.FormatUint(v, 10) == s
-}
-
-func isLineage8(s string) bool {
-	b, err := hex.DecodeString(s)
-	return err == nil && len(b) == 4 && hex.EncodeToString(b) == s
-}
-
 // maxComponent is the longest escaped job or sink kept in full.
 const maxComponent = 64
 
-// component escapes s for use between colons: letters, digits, '-' and '_' stay, every
-// other byte becomes %XX. A long one keeps its readable beginning, and '~', which no
+// component escapes s for use between colons. A long one keeps its readable beginning, and '~', which no
 // escaped text holds, leads a hash of the whole.
 func component(s string) string {
-	const hexDigits = "0123456789ABCDEF"
-	b := make([]byte, 0, len(s))
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
-			b = append(b, c)
-		default:
-			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
+	b := sink.EscapeName(s)
 	if len(b) <= maxComponent {
-		return string(b)
+		return b
 	}
 	const digits = 20
-	return string(b[:maxComponent-digits-1]) + "~" + digest(s)[:digits]
+	return b[:maxComponent-digits-1] + "~" + digest(s)[:digits]
 }
 
 func digest(parts ...string) string {
