@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 	"go.uber.org/goleak"
 
@@ -90,58 +88,28 @@ func outside(t testing.TB, conn kafkaconn.Config, topic string) *sinktest.Harnes
 	}
 }
 
-// visibleRows are those up to the last stable offset of each partition.
+// visibleRows are what committed readers see.
 func visibleRows(ctx context.Context, conn kafkaconn.Config, topic string) (rows []sinktest.Row, err error) {
-	cl, err := conn.NewClient(kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(10*time.Millisecond), kgo.KeepControlRecords(),
-		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := conn.NewClient(kafkatest.Reading(topic)...)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		return nil, err
+	records, err := kafkatest.Visible(ctx, cl, topic)
+	for _, r := range records {
+		n, _ := strconv.Atoi(string(r.Value))
+		rows = append(rows, sinktest.Row{Key: string(r.Key), N: n, Partition: int(r.Partition)})
 	}
-	left := map[int32]int64{}
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Offset > 0 {
-			left[o.Partition] = o.Offset
-		}
-	})
-	for len(left) > 0 {
-		fs := cl.PollFetches(ctx)
-		if err := fs.Err0(); err != nil {
-			return nil, err
-		}
-		fs.EachRecord(func(r *kgo.Record) {
-			if end, ok := left[r.Partition]; !ok || r.Offset >= end {
-				return
-			}
-			if r.Offset == left[r.Partition]-1 {
-				delete(left, r.Partition)
-			}
-			if !r.Attrs.IsControl() {
-				n, _ := strconv.Atoi(string(r.Value))
-				rows = append(rows, sinktest.Row{Key: string(r.Key), N: n, Partition: int(r.Partition)})
-			}
-		})
-	}
-	return rows, nil
+	return rows, err
 }
 
 // ongoing lists the open transactions whose id has the job's name.
-func ongoing(ctx context.Context, conn kafkaconn.Config, job string) (ids []string, err error) {
+func ongoing(ctx context.Context, conn kafkaconn.Config, job string) ([]string, error) {
 	cl, err := conn.NewClient()
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	listed, err := kadm.NewClient(cl).ListTransactions(ctx, nil, []string{"Ongoing"})
 	names := kafkatxn.Names{Job: job, Sink: "out"}
-	for id, l := range listed {
-		if _, _, ok := names.ParseShortID(id); ok && l.State == "Ongoing" {
-			ids = append(ids, id)
-		}
-	}
-	return ids, err
+	return kafkatest.Ongoing(ctx, cl, func(id string) bool { _, _, ok := names.ParseShortID(id); return ok })
 }
