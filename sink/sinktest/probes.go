@@ -171,21 +171,20 @@ func repairs(r *rig) {
 }
 
 // wantInspected compares Inspect with what the outside tells. What a writer has sent on
-// its way may get there between the two looks: what Inspect lacks is looked for again.
+// its way may get there between the two looks, so what Inspect lacks is looked for again;
+// and an outside that is busy may leave something out, so it is asked again for what it
+// lacks, but Inspect is not: it must not have ended it.
 func (p *process) wantInspected(when string) {
-	var names, want []string
+	names, want := p.names(), p.doubt()
 	for range 20 {
-		names = nil
-		for _, d := range p.inspected() {
-			name, _, _ := strings.Cut(d.ID, "@") // what follows tells uses of a name apart
-			names = append(names, name)
-		}
-		want = p.doubt()
-		late := slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(want, n) })
-		if late || slices.Equal(names, want) {
+		if slices.Equal(names, want) {
 			break
 		}
 		p.j.r.pause()
+		if !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(want, n) }) {
+			names = p.names()
+		}
+		want = p.doubt()
 	}
 	if !slices.Equal(names, want) {
 		p.j.r.failf("%s: inspect lists %q, in doubt outside are %q", when, names, want)
@@ -201,4 +200,13 @@ func (p *process) wantInspected(when string) {
 		}
 		return err
 	})
+}
+
+// names are what Inspect lists, without what tells uses of a name apart.
+func (p *process) names() (out []string) {
+	for _, d := range p.inspected() {
+		name, _, _ := strings.Cut(d.ID, "@")
+		out = append(out, name)
+	}
+	return out
 }
