@@ -12,4 +12,5 @@
 //
 // A tier that should have run and was skipped is a failure: silence is not a
 // pass. ETL_SKIP_TIERS=a,b leaves tiers out on purpose, and the table says so.
+// Below the table, every skipped test and subtest is named, with its reason.
 package main

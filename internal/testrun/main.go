@@ -88,6 +88,9 @@ func report(results []result) bool {
 		for _, n := range r.notes {
 			fmt.Printf("%s: %s\n", r.tier.name, n)
 		}
+		for _, s := range r.skips.all {
+			fmt.Printf("%s: %s\n", r.tier.name, s)
+		}
 	}
 	if bad > 0 {
 		fmt.Printf("%d tiers failed or were skipped. To leave one out on purpose: ETL_SKIP_TIERS=name,name\n", bad)

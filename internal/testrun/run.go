@@ -20,6 +20,7 @@ type result struct {
 	failed  int
 	skipped int
 	notes   []string // the TIER SKIPPED lines, and what else must be said
+	skips   skips    // by name
 	took    time.Duration
 }
 
@@ -135,6 +136,7 @@ func (r *result) read(out io.Reader) {
 			return
 		}
 		r.count(e)
+		r.skips.take(e)
 		r.note(strings.TrimSpace(e.Output))
 		shown.take(e)
 	}

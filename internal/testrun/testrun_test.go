@@ -2,8 +2,10 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -91,5 +93,58 @@ func TestSilenceIsNoPass(t *testing.T) {
 		if r.judge(); r.outcome != c.want {
 			t.Errorf("%s: %s, want %s", c.name, r.outcome, c.want)
 		}
+	}
+}
+
+// The events are those of a real run of go test, so that its form is not guessed.
+func TestSkippedTestsAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module skipping\n\ngo 1.26\n",
+		"x_test.go": `package skipping
+
+import "testing"
+
+func TestPass(t *testing.T)  { t.Log("nothing to say") }
+func TestWhole(t *testing.T) { t.Log("first"); t.Skip("-short: takes a minute\nand more") }
+func TestMute(t *testing.T)  { t.SkipNow() }
+func TestParts(t *testing.T) {
+	for _, name := range []string{"a", "b", "c/d"} {
+		t.Run(name, func(t *testing.T) { t.Skip("no lock: here") })
+	}
+	t.Run("e", func(t *testing.T) { t.Skip("of another shard") })
+	t.Run("f", func(t *testing.T) {})
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "test", "-json", ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := result{}
+	r.read(strings.NewReader(string(out)))
+	var got []string
+	for _, s := range r.skips.all {
+		got = append(got, s.String())
+	}
+	slices.Sort(got)
+	want := []string{
+		"skipped in skipping TestParts (a, b, c/d): no lock: here",
+		"skipped in skipping TestParts (e): of another shard",
+		"skipped skipping TestMute: no reason given",
+		"skipped skipping TestWhole: -short: takes a minute",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("named:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if r.passed != 2 || r.skipped != 2 {
+		t.Errorf("%d passed, %d skipped; want 2 and 2", r.passed, r.skipped)
 	}
 }
