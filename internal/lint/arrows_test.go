@@ -52,6 +52,7 @@ var rooms = []room{
 	{"internal/pgconn", ground + "stream", "pgx"},
 	{"sink/kafkatxn", contracts + "sink internal/kafkaconn", "kafka"},
 	{"sink/sqltxn", contracts + "expr/... sink internal/pgconn", "pgx"},
+	{"sink/sqltxn/sqltest", contracts + "expr/... sink/sqltxn internal/pgconn", "pgx testlib"},
 	{"source/kafka", contracts + "source internal/kafkaconn", "kafka"},
 	{"sink/twophase/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/twophase/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},
@@ -94,7 +95,7 @@ var rooms = []room{
 }
 
 // support is what "*" leaves out and "test" lets in.
-const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest checkpoint/storagetest integration/..."
+const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest checkpoint/storagetest integration/..."
 
 // programs are imported by nobody.
 const programs = "cmd/... bench/... examples/... internal/testrun internal/lint"

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/url"
 	"strconv"
 	"testing"
@@ -12,13 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"etl/expr"
 	"etl/internal/pgconn"
 	"etl/internal/pgtest"
 	"etl/sink"
 	"etl/sink/idempotent"
 	"etl/sink/sinktest"
-	"etl/sink/sqltxn"
+	"etl/sink/sqltxn/sqltest"
 	"etl/stream"
 )
 
@@ -46,7 +44,7 @@ func newLab(t testing.TB, d *pgtest.Database, shape func(*Config)) *lab {
 	password, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
 	l := &lab{TB: t, pool: p, cfg: Config{Conn: pgconn.Config{DSN: u.String(), Password: pgconn.Secret(password)}, Table: "out", Key: []string{"k"},
-		Columns: []string{"k", "n"}, Encoder: encoder, OnError: idempotent.DeadLetter}}
+		Columns: []string{"k", "n"}, Encoder: sqltest.Encoder, OnError: idempotent.DeadLetter}}
 	if shape != nil {
 		shape(&l.cfg)
 	}
@@ -57,34 +55,7 @@ func newLab(t testing.TB, d *pgtest.Database, shape func(*Config)) *lab {
 	return l
 }
 
-func (l *lab) exec(sql string, args ...any) {
-	l.Helper()
-	if _, err := l.pool.Exec(context.Background(), sql, args...); err != nil {
-		l.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// encoder writes the key as text and the value, decimal digits, as a number. A record
-// without a value is a delete.
-func encoder() sqltxn.Encoder {
-	return func(r *stream.Record, row *sqltxn.Row) error {
-		if r.Key == nil {
-			row.Value(expr.NullValue())
-		} else {
-			row.Value(expr.TextValue(r.Key))
-		}
-		if r.Value == nil {
-			row.Delete()
-			return nil
-		}
-		n, err := strconv.ParseInt(string(r.Value), 10, 64)
-		if err != nil {
-			return errors.New("not a number")
-		}
-		row.Value(expr.IntValue(n))
-		return nil
-	}
-}
+func (l *lab) exec(sql string, args ...any) { l.Helper(); sqltest.Exec(l, l.pool, sql, args...) }
 
 // read returns the rows that readers see.
 func (l *lab) read(ctx context.Context) ([]sinktest.Row, error) {

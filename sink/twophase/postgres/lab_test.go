@@ -3,11 +3,8 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,11 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"etl/expr"
-	"etl/expr/decimal"
-	"etl/internal/pgconn"
 	"etl/internal/pgtest"
 	"etl/sink/sqltxn"
+	"etl/sink/sqltxn/sqltest"
 	"etl/stream"
 )
 
@@ -72,7 +67,7 @@ func (p *site) lab(t testing.TB, shape func(*Config)) *lab {
 	p.labs++
 	name := fmt.Sprintf("out%d", p.labs)
 	l := &lab{TB: t, dsn: p.dsn, pool: p.pool, job: fmt.Sprintf("job%dz", p.labs),
-		cfg: Config{Conn: connTo(t, p.dsn), Table: name, Columns: []string{"k", "n"}, SpillDir: t.TempDir(), Encoder: encoder, OnError: Skip}}
+		cfg: Config{Conn: sqltest.Conn(t, p.dsn), Table: name, Columns: []string{"k", "n"}, SpillDir: t.TempDir(), Encoder: sqltest.Encoder, OnError: Skip}}
 	if shape != nil {
 		shape(&l.cfg)
 	}
@@ -92,54 +87,12 @@ func (l *lab) initialise(job string, uid stream.UID) {
 	}
 }
 
-// connTo takes the password out of an address.
-func connTo(t testing.TB, dsn string) pgconn.Config {
-	t.Helper()
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pw, _ := u.User.Password()
-	u.User = url.User(u.User.Username())
-	return pgconn.Config{DSN: u.String(), Password: pgconn.Secret(pw)}
-}
-
-func (l *lab) exec(sql string, args ...any) {
-	l.Helper()
-	if _, err := l.pool.Exec(context.Background(), sql, args...); err != nil {
-		l.Fatalf("%s: %v", sql, err)
-	}
-}
+func (l *lab) exec(sql string, args ...any) { l.Helper(); sqltest.Exec(l, l.pool, sql, args...) }
 
 // text returns what a query gives, as text.
-func (l *lab) text(sql string, args ...any) (s string) {
+func (l *lab) text(sql string, args ...any) string {
 	l.Helper()
-	if err := l.pool.QueryRow(context.Background(), "SELECT coalesce(("+sql+")::text, 'null')", args...).Scan(&s); err != nil {
-		l.Fatalf("%s: %v", sql, err)
-	}
-	return s
-}
-
-// encoder writes the key as text and the value, decimal digits, as a number. A record
-// without a value is a delete.
-func encoder() sqltxn.Encoder {
-	return func(r *stream.Record, row *sqltxn.Row) error {
-		if r.Key == nil {
-			row.Value(expr.NullValue())
-		} else {
-			row.Value(expr.TextValue(r.Key))
-		}
-		if r.Value == nil {
-			row.Delete()
-			return nil
-		}
-		n, err := strconv.ParseInt(string(r.Value), 10, 64)
-		if err != nil {
-			return errors.New("not a number")
-		}
-		row.Value(expr.NumberValue(decimal.Int(n)))
-		return nil
-	}
+	return sqltest.Text(l, l.pool, sql, args...)
 }
 
 // gids are the prepared transactions of the database, staged the staged sets.

@@ -1,0 +1,70 @@
+// Package sqltest is what the tests of sinks that write SQL tables share: the sink's
+// connection, statements of the test, and an encoder for the rows of package sinktest.
+package sqltest
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"etl/expr"
+	"etl/expr/decimal"
+	"etl/internal/pgconn"
+	"etl/sink/sqltxn"
+	"etl/stream"
+)
+
+// Conn returns the sink's connection to an address, with the password taken out of it.
+func Conn(t testing.TB, dsn string) pgconn.Config {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pw, _ := u.User.Password()
+	u.User = url.User(u.User.Username())
+	return pgconn.Config{DSN: u.String(), Password: pgconn.Secret(pw)}
+}
+
+// Exec runs a statement.
+func Exec(t testing.TB, p *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := p.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Text returns what a query gives, as text.
+func Text(t testing.TB, p *pgxpool.Pool, sql string, args ...any) (s string) {
+	t.Helper()
+	if err := p.QueryRow(context.Background(), "SELECT coalesce(("+sql+")::text, 'null')", args...).Scan(&s); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return s
+}
+
+// Encoder writes the key as text and the value, decimal digits, as a number. A record
+// without a value is a delete.
+func Encoder() sqltxn.Encoder {
+	return func(r *stream.Record, row *sqltxn.Row) error {
+		if r.Key == nil {
+			row.Value(expr.NullValue())
+		} else {
+			row.Value(expr.TextValue(r.Key))
+		}
+		if r.Value == nil {
+			row.Delete()
+			return nil
+		}
+		n, err := strconv.ParseInt(string(r.Value), 10, 64)
+		if err != nil {
+			return errors.New("not a number")
+		}
+		row.Value(expr.NumberValue(decimal.Int(n)))
+		return nil
+	}
+}
