@@ -156,6 +156,18 @@ func (h *History) Published() (out []*Metadata) {
 	return out
 }
 
+// Checkpoints returns all checkpoints of the current lineage, oldest first, abandoned
+// ones too. Their metadata must not be changed.
+func (h *History) Checkpoints() (out []*Metadata) {
+	l := h.Lineage()
+	for _, e := range h.Entries {
+		if e.Kind == EntryCheckpoint && e.Metadata.Lineage == l {
+			out = append(out, e.Metadata)
+		}
+	}
+	return out
+}
+
 // Accepted returns the newest checkpoint whose rows somebody accepted to be written
 // again: a marker up to it is no contradiction to restoring an older one.
 func (h *History) Accepted() (id stream.CheckpointID) {

@@ -112,7 +112,8 @@ func (a *attempt) probe(ctx context.Context, ev *sink.Evidence, uid stream.UID, 
 }
 
 // readMarkers reads the marker of every lane that this or an earlier attempt may
-// have written through.
+// have written through: lanes that are no more among them, and those that only a
+// checkpoint beyond the wanted one, or an abandoned one, knows.
 func (a *attempt) readMarkers(ctx context.Context, ev *sink.Evidence) error {
 	for uid, c := range a.committers {
 		n := a.graph.Node(uid)
@@ -120,7 +121,7 @@ func (a *attempt) readMarkers(ctx context.Context, ev *sink.Evidence) error {
 			continue
 		}
 		subtasks := a.graph.parallelism(n)
-		for _, m := range ev.Published {
+		for _, m := range a.history().Checkpoints() {
 			if old := stored(m, uid); old != nil {
 				subtasks = max(subtasks, old.Parallelism)
 			}
