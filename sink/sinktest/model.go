@@ -250,13 +250,13 @@ func (m *model) overtake() {
 
 // haunt lets the zombie go on.
 func (m *model) haunt() {
-	z := m.zombie
-	if z == nil || z.gone {
+	z, what := m.zombie, m.pick(3)
+	if z == nil || z.gone || what == 0 && m.r.zombiesOverwrite() {
 		return
 	}
 	m.did("zombie")
 	m.r.try(func() {
-		switch m.pick(3) {
+		switch what {
 		case 0:
 			z.goesOn()
 		case 1:
@@ -267,6 +267,12 @@ func (m *model) haunt() {
 			}
 		}
 	})
+}
+
+// zombiesOverwrite says that nothing keeps a zombie from putting an older row of a key in
+// the place of a newer one: the sink promises no more than that each row is written.
+func (r *rig) zombiesOverwrite() bool {
+	return r.f.Upsert && !r.f.Transactional && !r.f.Guarded
 }
 
 // commitsPublished does what a zombie's lanes do.
