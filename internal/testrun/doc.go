@@ -12,5 +12,6 @@
 //
 // A tier that should have run and was skipped is a failure: silence is not a
 // pass. ETL_SKIP_TIERS=a,b leaves tiers out on purpose, and the table says so.
-// Below the table, every skipped test and subtest is named, with its reason.
+// Below the table, every test and subtest that was skipped or failed is named, with its
+// reason: of a long output, often only the end is kept.
 package main

@@ -88,7 +88,7 @@ func report(results []result) bool {
 		for _, n := range r.notes {
 			fmt.Printf("%s: %s\n", r.tier.name, n)
 		}
-		for _, s := range r.skips.all {
+		for _, s := range r.found.all {
 			fmt.Printf("%s: %s\n", r.tier.name, s)
 		}
 	}

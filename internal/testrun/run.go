@@ -20,7 +20,7 @@ type result struct {
 	failed  int
 	skipped int
 	notes   []string // the TIER SKIPPED lines, and what else must be said
-	skips   skips    // by name
+	found   findings // skipped and failed, by name
 	took    time.Duration
 }
 
@@ -136,7 +136,7 @@ func (r *result) read(out io.Reader) {
 			return
 		}
 		r.count(e)
-		r.skips.take(e)
+		r.found.take(e)
 		r.note(strings.TrimSpace(e.Output))
 		shown.take(e)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,7 +98,7 @@ func TestSilenceIsNoPass(t *testing.T) {
 }
 
 // The events are those of a real run of go test, so that its form is not guessed.
-func TestSkippedTestsAreNamed(t *testing.T) {
+func TestSkippedAndFailedTestsAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module skipping\n\ngo 1.26\n",
@@ -115,6 +116,11 @@ func TestParts(t *testing.T) {
 	t.Run("e", func(t *testing.T) { t.Skip("of another shard") })
 	t.Run("f", func(t *testing.T) {})
 }
+func TestWrong(t *testing.T) {
+	t.Run("g", func(t *testing.T) { t.Run("h", func(t *testing.T) { t.Error("row 3"); t.Log("history") }) })
+	t.Run("i", func(t *testing.T) {})
+}
+func TestTwice(t *testing.T) { t.Error("once") }
 `,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -125,17 +131,19 @@ func TestParts(t *testing.T) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if exit := new(exec.ExitError); !errors.As(err, &exit) {
+		t.Fatalf("the tests should have failed: %v: %s", err, out)
 	}
 	r := result{}
 	r.read(strings.NewReader(string(out)))
 	var got []string
-	for _, s := range r.skips.all {
+	for _, s := range r.found.all {
 		got = append(got, s.String())
 	}
 	slices.Sort(got)
 	want := []string{
+		"failed in skipping TestWrong (g/h): row 3 ... history",
+		"failed skipping TestTwice: once",
 		"skipped in skipping TestParts (a, b, c/d): no lock: here",
 		"skipped in skipping TestParts (e): of another shard",
 		"skipped skipping TestMute: no reason given",
@@ -144,7 +152,7 @@ func TestParts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("named:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if r.passed != 2 || r.skipped != 2 {
-		t.Errorf("%d passed, %d skipped; want 2 and 2", r.passed, r.skipped)
+	if r.passed != 2 || r.skipped != 2 || r.failed != 2 {
+		t.Errorf("%d passed, %d skipped, %d failed; want 2 of each", r.passed, r.skipped, r.failed)
 	}
 }
