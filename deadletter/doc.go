@@ -10,5 +10,9 @@
 //
 //	<job>-replay-<hash8>-<n>     the n-th such job, finished before n+1 begins
 //
-// Its checkpoints lie beside those of the job.
+// Its checkpoints lie beside those of the job. A job is complete when its storage holds
+// the object replay/told, which is written behind everything else, the printing of its
+// result too. A call that asks for everything again begins anew only behind a complete
+// job: one that was killed at the very end looks finished in its log, and whoever has
+// not seen its result repeats the call.
 package deadletter

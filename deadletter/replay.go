@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,39 +57,89 @@ func (r *Replay) base() string {
 	return fmt.Sprintf("%.70s-replay-%08x", r.Job, uint32(stream.Hash([]byte(text))))
 }
 
+// Run is one job of a replay.
+type Run struct {
+	*pipeline.Job
+	Tally *Tally
+	// Continues says that it was begun by an earlier call that did not come to its end.
+	Continues bool
+
+	storage checkpoint.Storage
+}
+
 // Begin finds out which job the call means, and returns it ready to run: the one that
-// was begun and is not finished, else the next.
-func (r *Replay) Begin(ctx context.Context) (*pipeline.Job, *Tally, error) {
+// was begun and is not finished, else the next. With Again the next one begins at the
+// oldest letter, but only when the last one has told its end (Told): who repeats a call
+// that was killed does not want everything twice.
+func (r *Replay) Begin(ctx context.Context) (*Run, error) {
+	var before *Run         // the finished job before, as far as its storage
 	var done []stream.Split // up to where the jobs before have come
 	for n := 1; ; n++ {
-		name := fmt.Sprintf("%s-%d", r.base(), n)
-		st, err := r.Storage(ctx, name)
+		st, err := r.Storage(ctx, r.name(n))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		h, err := checkpoint.ReadHistory(ctx, st)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		m := h.Newest()
+		run := &Run{storage: st, Continues: m != nil}
 		if m != nil && finished(h, m) {
-			done = m.Splits()[lettersUID]
+			before, done = run, m.Splits()[lettersUID]
 			continue
 		}
-		if r.Again {
+		if m == nil && r.Again {
 			done = nil
+			if told, err := before.told(ctx); err != nil {
+				return nil, err
+			} else if !told {
+				return before, r.prepare(ctx, before, r.name(n-1), nil)
+			}
 		}
-		g, tally, err := r.graph(ctx, name, done)
-		if err != nil {
-			return nil, nil, err
-		}
-		o := r.Options
-		o.Storage = st
-		count := o.Listener
-		o.Listener = counting(count, tally)
-		j, err := pipeline.NewJob(g, o)
-		return j, tally, err
+		return run, r.prepare(ctx, run, r.name(n), done)
 	}
+}
+
+// name is that of the nth job.
+func (r *Replay) name(n int) string { return fmt.Sprintf("%s-%d", r.base(), n) }
+
+// prepare makes the job of a run.
+func (r *Replay) prepare(ctx context.Context, run *Run, name string, done []stream.Split) error {
+	g, tally, err := r.graph(ctx, name, done)
+	if err != nil {
+		return err
+	}
+	o := r.Options
+	o.Storage, o.Listener = run.storage, counting(r.Options.Listener, tally)
+	run.Tally = tally
+	run.Job, err = pipeline.NewJob(g, o)
+	return err
+}
+
+// toldName is the object which says that the caller has seen the job's result.
+const toldName = "replay/told"
+
+// told reports whether the job's end was told; of no job it was.
+func (r *Run) told(ctx context.Context) (bool, error) {
+	if r == nil {
+		return true, nil
+	}
+	_, err := r.storage.Get(ctx, toldName)
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Told notes that the job has come to its end, and that whoever called has seen its
+// result. A job without this note is taken for one that was cut off.
+func (r *Run) Told(ctx context.Context) error {
+	err := r.storage.PutIfAbsent(ctx, toldName, []byte("{}\n"))
+	if errors.Is(err, checkpoint.ErrExists) {
+		return nil
+	}
+	return err
 }
 
 // finished reports whether nothing is left to do for the job of m.

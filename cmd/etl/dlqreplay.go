@@ -30,12 +30,14 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 topics and partitions they were read from, in transactions. It ends with the letters
 that are there when it starts. Killed or stopped, the same command continues where it
 was, and nothing is written twice. Called again after its end it takes up the letters
-that have come since. Letters that other flags select are another replay: what two of
-them select both is written twice.`,
+that have come since; --again puts all of them back once more. A replay that was cut off
+is finished first, also by --again: only one that has printed its result is begun anew.
+Letters that other flags select are another replay: what two of them select both is
+written twice.`,
 		Example: "  etl dlq replay pipeline.yaml\n  etl dlq replay pipeline.yaml --component priced --dry-run\n  etl dlq replay pipeline.yaml --code json.syntax --to shop.orders.repair",
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.replayLetters(cmd, args[0], &f) }}
 	cmd.Flags().StringVar(&f.to, "to", "", "the topic to write to, on the cluster the records were read from; default the topic of each record")
-	cmd.Flags().BoolVar(&f.again, "again", false, "begin at the oldest letter, whatever was replayed before")
+	cmd.Flags().BoolVar(&f.again, "again", false, "begin anew at the oldest letter, once the replay before has printed its result")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count what the flags select, and write nothing")
 	cmd.Flags().BoolVar(&f.takeOver, "take-over", false, "start although another process runs the same replay, and fence it")
 	return f.selecting(cmd)
@@ -43,8 +45,10 @@ them select both is written twice.`,
 
 // replayed is the result of dlq replay.
 type replayed struct {
-	Job      string `json:"job"`
-	Replayed int64  `json:"replayed"`
+	Job string `json:"job"`
+	// Continued says that an earlier call had begun the job, and was cut off.
+	Continued bool  `json:"continued,omitempty"`
+	Replayed  int64 `json:"replayed"`
 	// LeftOut were not selected, Made have no original record, Others are no letters.
 	LeftOut int64            `json:"left_out"`
 	Made    int64            `json:"made"`
@@ -71,7 +75,7 @@ func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) err
 	if err := a.replayOptions(ctx, job, r, f); err != nil {
 		return err
 	}
-	j, tally, err := r.Begin(ctx)
+	j, err := r.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,15 +90,31 @@ func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) err
 	err = j.Run(ctx)
 	stopSignals()
 	st := j.Status()
-	out := replayed{Job: st.Job, Replayed: tally.Replayed.Load(), LeftOut: tally.LeftOut.Load(), Made: tally.Made.Load(), Others: tally.Others.Load(), Status: &st}
+	out := replayed{Job: st.Job, Continued: j.Continues, Replayed: j.Tally.Replayed.Load(), LeftOut: j.Tally.LeftOut.Load(), Made: j.Tally.Made.Load(), Others: j.Tally.Others.Load(), Status: &st}
 	if err != nil {
 		return a.object(cmd.CommandPath(), out, err)
 	}
 	a.printReplayed(&out)
 	if stopped {
 		a.say("stopped; the same command continues\n")
+		return a.done(cmd, out)
 	}
-	return a.done(cmd, out)
+	if f.again && j.Continues {
+		a.say("this finished a replay that had been cut off; the same command now begins anew at the oldest letter\n")
+	}
+	if err := a.done(cmd, out); err != nil {
+		return err
+	}
+	a.told(ctx, j)
+	return nil
+}
+
+// told notes that the result of a replay was printed. That comes last: a call that was
+// killed before is repeated, and must not put everything back a second time.
+func (a *app) told(ctx context.Context, j *deadletter.Run) {
+	if err := j.Told(ctx); err != nil {
+		a.say("the end of the replay could not be noted, so --again would take it for one that was cut off: %v\n", err)
+	}
 }
 
 // replayOptions says how the replay's job runs: as the job does, but exactly once, and
