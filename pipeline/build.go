@@ -114,6 +114,9 @@ func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) 
 	l.out = &output{node: n, c: c, onSkip: func(r *stream.Record, err error) {
 		l.env.Log.Warn("record skipped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
 	}}
+	if t.in != nil && len(t.links) == 0 {
+		c.QueueFill = t.in.fill
+	}
 	t.links = append(t.links, l)
 	a.o.Listener.OnTask(l.env.Task(), string(n.Kind), c)
 	switch {

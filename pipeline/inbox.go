@@ -62,6 +62,16 @@ func (in *inbox) send(ctx context.Context, input int, el stream.Element) error {
 	}
 }
 
+// fill is the share of the credits in use of the input that has the fewest left: at 1
+// a sender has to wait. Any goroutine may ask.
+func (in *inbox) fill() float64 {
+	left := credits
+	for _, t := range in.tokens {
+		left = min(left, len(t))
+	}
+	return 1 - float64(left)/credits
+}
+
 // done gives the credit of one element back.
 func (in *inbox) done(input int) { in.tokens[input] <- struct{}{} }
 

@@ -144,7 +144,6 @@ func (t *task) intake(ctx context.Context, wait bool) (int, stream.Element, bool
 		if err != nil || !ok {
 			return 0, nil, false, err
 		}
-		t.links[0].c.Queue.Store(int64(len(t.in.ch)))
 		if t.blocked[e.input] {
 			t.held = append(t.held, e)
 			continue

@@ -125,8 +125,10 @@ type Counters struct {
 	// BusyNanos, BlockedNanos (back-pressured) and IdleNanos sum to the time
 	// since the task started.
 	BusyNanos, BlockedNanos, IdleNanos atomic.Int64
-	// Queue is the number of batches that wait in the task's inbox.
-	Queue atomic.Int64
+	// QueueFill returns the share of the room for elements on their way to the task
+	// that is taken, of the fullest input: at 1 a sender has to wait. Any goroutine may call it. It is
+	// set before Task is called, for the first component of a chain with inputs.
+	QueueFill func() float64
 	// StateKeys and StateBytes describe the keyed cache; Spilled counts entries
 	// that left it for the base tier.
 	StateKeys, StateBytes, Spilled atomic.Int64

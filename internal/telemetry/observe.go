@@ -16,9 +16,9 @@ var phases = []string{"starting", "restoring", "running", "draining", "restartin
 
 // observed are the instruments that are read when somebody collects.
 type observed struct {
-	in, out, bytesIn, bytesOut, errors, letters, spilled                                   metric.Int64ObservableCounter
-	busy, blocked, idle, watermark, completed, lagTime                                     metric.Float64ObservableGauge
-	queue, keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position metric.Int64ObservableGauge
+	in, out, bytesIn, bytesOut, errors, letters, spilled                            metric.Int64ObservableCounter
+	busy, blocked, idle, watermark, completed, lagTime, queue                       metric.Float64ObservableGauge
+	keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position metric.Int64ObservableGauge
 }
 
 // register makes the observable instruments and the one callback that reads all
@@ -55,7 +55,7 @@ func (t *Telemetry) register(m metric.Meter) error {
 	share(&o.completed, "etl.checkpoint.last_completed_timestamp", "s", "when the last checkpoint was published, as a time since 1970")
 	gauge(&o.lastID, "etl.checkpoint.last_completed_id", "", "its id: attempt * 2^32 + number")
 	gauge(&o.inProgress, "etl.checkpoint.in_progress", "", "checkpoints that are neither confirmed nor aborted")
-	gauge(&o.queue, "etl.component.queue_batches", "", "batches that wait for the component")
+	share(&o.queue, "etl.component.queue_fill", "1", "share of the room for what waits for the component that is taken, of its fullest input")
 	gauge(&o.keys, "etl.state.keys", "", "keys in memory")
 	gauge(&o.bytes, "etl.state.size", "By", "memory of keyed state")
 	gauge(&o.uncommitted, "etl.sink.uncommitted_records", "", "records that readers cannot see yet")
@@ -137,7 +137,9 @@ func (t *Telemetry) observeTask(ob metric.Observer, o *observed, id stream.TaskI
 		ob.ObserveFloat64(o.busy, x.busy, attrs)
 		ob.ObserveFloat64(o.blocked, x.blocked, attrs)
 		ob.ObserveFloat64(o.idle, x.idled, attrs)
-		ob.ObserveInt64(o.queue, c.Queue.Load(), attrs)
+	}
+	if c.QueueFill != nil {
+		ob.ObserveFloat64(o.queue, c.QueueFill(), attrs)
 	}
 	if w := c.Watermark.Load(); w != 0 {
 		ob.ObserveFloat64(o.watermark, float64(w)/1000, attrs)

@@ -82,9 +82,8 @@ func play(l *stream.Listener) {
 	next.BusyNanos.Add(6e8)
 	next.IdleNanos.Add(2e8)
 	next.BlockedNanos.Add(2e8)
-	next.Queue.Store(4)
 	next.Watermark.Store(1500)
-	keyed := &stream.Counters{}
+	keyed := &stream.Counters{QueueFill: func() float64 { return 0.75 }}
 	keyed.StateKeys.Store(1000)
 	keyed.StateBytes.Store(64000)
 	keyed.Spilled.Store(12)
