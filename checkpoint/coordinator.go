@@ -229,7 +229,7 @@ func (c *Coordinator) begin(now time.Time) []Effect {
 		p.kind, c.final = stream.Final, p.id
 	}
 	c.pending, c.triggered, c.wanted = append(c.pending, p), now, false
-	return []Effect{Inject{stream.Barrier{ID: p.id, Kind: p.kind}}}
+	return []Effect{Inject{stream.Barrier{ID: p.id, Kind: p.kind, TriggeredAt: now}}}
 }
 
 // due reports whether a checkpoint should begin now. A final one waits for those

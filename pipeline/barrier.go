@@ -114,8 +114,9 @@ func (t *task) snapshot(ctx context.Context, b stream.Barrier) error {
 		return err
 	}
 	w := &slowPart{id: b.ID, begin: begin}
+	arrived := begin
 	if t.reader == nil && !t.aligned.IsZero() {
-		w.alignment = begin.Sub(t.aligned)
+		arrived, w.alignment = t.aligned, begin.Sub(t.aligned)
 	}
 	if err := t.seal(ctx, b, w); err != nil {
 		return err
@@ -138,6 +139,7 @@ func (t *task) snapshot(ctx context.Context, b stream.Barrier) error {
 		}
 	}
 	w.sync = t.env.Clock.Now().Sub(begin)
+	t.part("start_delay", b.ID, b.TriggeredAt, arrived.Sub(b.TriggeredAt))
 	if w.alignment > 0 {
 		t.part("align", b.ID, t.aligned, w.alignment)
 	}

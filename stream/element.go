@@ -1,5 +1,7 @@
 package stream
 
+import "time"
+
 // Element is what travels on an edge: *Batch, Barrier, Watermark, Idle or
 // EndOfInput. The set is closed.
 type Element interface{ element() }
@@ -28,6 +30,8 @@ func (k BarrierKind) String() string {
 type Barrier struct {
 	ID   CheckpointID
 	Kind BarrierKind
+	// TriggeredAt is when the checkpoint began, to measure how long barriers travel.
+	TriggeredAt time.Time
 }
 
 // Watermark promises that no record with an event time at or before Time (ms

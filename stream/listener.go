@@ -43,8 +43,9 @@ type CheckpointEvent struct {
 
 // PartEvent is one timed part of a checkpoint on one subtask.
 type PartEvent struct {
-	// Part is align (the first barrier to the last), snapshot (the quick part),
-	// pre_commit (a sink's Finish) or upload (making the snapshot durable).
+	// Part is start_delay (the trigger to the first barrier), align (the first barrier
+	// to the last), snapshot (the quick part), pre_commit (a sink's Finish) or upload
+	// (making the snapshot durable).
 	Part  string
 	Task  TaskID
 	ID    CheckpointID

@@ -86,6 +86,14 @@ func (l *lab) start() (stop func()) {
 	}
 }
 
+// trickle adds lines that go to one subtask, each in a batch of its own.
+func (l *lab) trickle(n int) {
+	for range n {
+		l.log.add("a")
+		synctest.Wait()
+	}
+}
+
 // metric adds up a metric over all series whose labels contain every one of the words.
 func (l *lab) metric(name string, words ...string) (sum float64) {
 	l.t.Helper()

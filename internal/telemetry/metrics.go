@@ -16,10 +16,10 @@ import (
 type metrics struct {
 	pipeline attribute.KeyValue
 
-	restarts, complete, fail, commits   metric.Int64Counter
-	duration, commitTime                metric.Float64Histogram
-	alignment, sync, preCommit, uploads metric.Float64Histogram
-	sizes                               metric.Int64Gauge
+	restarts, complete, fail, commits metric.Int64Counter
+	duration, commitTime              metric.Float64Histogram
+	sizes                             metric.Int64Gauge
+	parts                             map[string]metric.Float64Histogram // by stream.PartEvent.Part
 }
 
 // seconds are the bounds of histograms: checkpoints take from a millisecond to
@@ -60,10 +60,13 @@ func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
 		commits:    mk.counter("etl.sink.commits", "{commit}", "commits of prepared transactions"),
 		duration:   mk.histogram("etl.checkpoint.duration", "from trigger to publication"),
 		commitTime: mk.histogram("etl.checkpoint.commit_duration", "from publication until all sinks have committed"),
-		alignment:  mk.histogram("etl.checkpoint.alignment", "from the first barrier of a subtask to its last"),
-		sync:       mk.histogram("etl.checkpoint.sync", "the part of a snapshot for which a subtask stands still"),
-		preCommit:  mk.histogram("etl.checkpoint.pre_commit", "preparing a sink's transaction"),
-		uploads:    mk.histogram("etl.checkpoint.upload", "making a snapshot durable"),
+		parts: map[string]metric.Float64Histogram{
+			"start_delay": mk.histogram("etl.checkpoint.start_delay", "from the trigger to the first barrier of a subtask"),
+			"align":       mk.histogram("etl.checkpoint.alignment", "from the first barrier of a subtask to its last"),
+			"snapshot":    mk.histogram("etl.checkpoint.sync", "the part of a snapshot for which a subtask stands still"),
+			"pre_commit":  mk.histogram("etl.checkpoint.pre_commit", "preparing a sink's transaction"),
+			"upload":      mk.histogram("etl.checkpoint.upload", "making a snapshot durable"),
+		},
 	}
 	g, err := m.Int64Gauge("etl.checkpoint.size", metric.WithUnit("By"), metric.WithDescription("size of the last checkpoint: what a restore reads (full), what it wrote (delta)"))
 	mk.note(err)
@@ -105,8 +108,7 @@ func (m *metrics) commit(e stream.CommitEvent, result string) {
 }
 
 func (m *metrics) part(e stream.PartEvent) {
-	h := map[string]metric.Float64Histogram{"align": m.alignment, "snapshot": m.sync, "pre_commit": m.preCommit, "upload": m.uploads}[e.Part]
-	if h != nil {
+	if h := m.parts[e.Part]; h != nil {
 		h.Record(context.Background(), e.Took.Seconds(), m.attrs(attribute.String("component", string(e.Task.UID))))
 	}
 }

@@ -192,6 +192,9 @@ func (t *Telemetry) close(id stream.CheckpointID) *checkpoint {
 
 func (t *Telemetry) onPart(e stream.PartEvent) {
 	t.metrics.part(e)
+	if e.Part == "start_delay" {
+		return // nobody is at work: the span of the checkpoint begins with it
+	}
 	t.childSpan(e.ID, e.Part, e.Task, e.Begin, e.Begin.Add(e.Took), "")
 }
 

@@ -62,6 +62,7 @@ func play(l *stream.Listener) {
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "triggered", At: now()})
 	begin := now()
 	time.Sleep(40 * time.Millisecond)
+	l.OnPart(stream.PartEvent{Part: "start_delay", Task: lane, ID: c31, Begin: begin.Add(-3 * time.Millisecond), Took: 3 * time.Millisecond})
 	l.OnPart(stream.PartEvent{Part: "align", Task: lane, ID: c31, Begin: begin, Took: 5 * time.Millisecond})
 	l.OnPart(stream.PartEvent{Part: "snapshot", Task: lane, ID: c31, Begin: begin.Add(5 * time.Millisecond), Took: time.Millisecond})
 	l.OnPart(stream.PartEvent{Part: "pre_commit", Task: lane, ID: c31, Begin: begin.Add(6 * time.Millisecond), Took: 9 * time.Millisecond})
