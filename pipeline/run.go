@@ -46,6 +46,7 @@ func (a *attemptControl) Completed(id stream.CheckpointID) {
 func (a *attempt) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	a.did("V9")
 	a.tellState()
+	a.tellRestored()
 	a.job.started(a)
 	var work, persisting sync.WaitGroup
 	for _, t := range a.tasks {
@@ -85,6 +86,13 @@ func (a *attempt) tellState() {
 	}
 	a.o.World.Log.Info("keyed state loaded", "segments", s.SegmentsReplayed, "entries", s.EntriesReplayed,
 		"bases_reused", s.BasesReused, "bases_discarded", s.BasesDiscarded)
+}
+
+// tellRestored tells the listener where the attempt goes on.
+func (a *attempt) tellRestored() {
+	if a.restored != nil {
+		a.o.Listener.OnCheckpoint(stream.CheckpointEvent{ID: a.restored.ID, Phase: "restored", At: a.o.World.Clock.Now(), Splits: a.restored.Splits()})
+	}
 }
 
 // wait returns the first thing that ends the attempt.
@@ -160,7 +168,12 @@ func (a *attempt) report(ctx context.Context, p checkpoint.Permit, m *checkpoint
 		if e == nil {
 			continue
 		}
-		if err := e.Report(ctx, p, splits); err != nil && ctx.Err() == nil {
+		err := e.Report(ctx, p, splits)
+		if ctx.Err() != nil {
+			return
+		}
+		a.o.Listener.OnReport(stream.ReportEvent{Source: uid, ID: m.ID, Err: err})
+		if err != nil {
 			a.o.World.Log.Warn("offsets could not be reported to the consumer group", "component", string(uid), "error", err)
 		}
 	}

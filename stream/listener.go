@@ -12,13 +12,16 @@ type Listener struct {
 	// Step is called at every numbered step of the journeys (R1, B4, V5...; see
 	// ARCHITECTURE.md). id is NoCheckpoint where no checkpoint is concerned.
 	Step func(step string, task TaskID, id CheckpointID)
-	// Checkpoint is called when a checkpoint is triggered, published, aborted,
-	// or its commits are confirmed.
+	// Checkpoint is called when a checkpoint is triggered, published, aborted, its
+	// commits are confirmed, or an attempt goes on from it.
 	Checkpoint func(CheckpointEvent)
 	// Part is called when one timed part of a checkpoint on a subtask is over.
 	Part func(PartEvent)
 	// Commit is called for each commit that came to an end.
 	Commit func(CommitEvent)
+	// Report is called when a source has told, or could not tell, its consumer group
+	// how far the job has come.
+	Report func(ReportEvent)
 	// Job is called when the job changes its phase.
 	Job func(JobEvent)
 	// Task is called when a subtask is opened, with its counters.
@@ -29,13 +32,15 @@ type Listener struct {
 type CheckpointEvent struct {
 	ID    CheckpointID
 	Kind  BarrierKind
-	Phase string // triggered | published | aborted | confirmed
+	Phase string // triggered | published | aborted | confirmed | restored
 	At    time.Time
 	// Duration is the time since the trigger; Alignment the longest alignment of
 	// a subtask; Sync the longest quick part.
 	Duration, Alignment, Sync time.Duration
 	// Delta is what this checkpoint wrote, Size what a restore would read, bytes.
 	Delta, Size int64
+	// Splits are where a restore reads on, by source: published and restored ones only.
+	Splits map[UID][]Split
 	// Reason is why it was aborted: one of checkpoint.Reason; Err the cause.
 	Reason string
 	Err    error
@@ -64,6 +69,13 @@ type CommitEvent struct {
 	Recovery, Healed, ByMarker bool
 	Rows                       int64
 	Duration                   time.Duration
+}
+
+// ReportEvent is one report of a source to its consumer group.
+type ReportEvent struct {
+	Source UID
+	ID     CheckpointID
+	Err    error // nil when it succeeded
 }
 
 // JobEvent is a change of the job's phase.
@@ -101,6 +113,13 @@ func (l *Listener) OnPart(e PartEvent) {
 func (l *Listener) OnCommit(e CommitEvent) {
 	if l != nil && l.Commit != nil {
 		l.Commit(e)
+	}
+}
+
+// OnReport calls Report if anybody listens.
+func (l *Listener) OnReport(e ReportEvent) {
+	if l != nil && l.Report != nil {
+		l.Report(e)
 	}
 }
 

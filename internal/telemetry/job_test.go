@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,5 +41,45 @@ func TestStartDelay(t *testing.T) {
 		l.is(11, "etl_checkpoint_start_delay_seconds_sum", `component="counts"`)
 		l.is(2, "etl_checkpoint_start_delay_seconds_count", `component="counts"`)
 		stop()
+	})
+}
+
+// TestCheckpointedOffset: it is where the last checkpoint stands, not how far the job
+// has read, and a restarted process knows it before it takes a checkpoint.
+func TestCheckpointedOffset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.every = 10 * time.Second
+		stop := l.start()
+		l.trickle(3)
+		l.is(0, "etl_source_checkpointed_offset", `topic="lines"`, `partition="0"`)
+		time.Sleep(11 * time.Second)
+		l.trickle(2)
+		l.is(3, "etl_source_checkpointed_offset", `component="lines"`)
+		stop()
+		l.is(5, "etl_source_checkpointed_offset")
+		again := newLab(t)
+		again.store, again.log = l.store, l.log
+		stop = again.start()
+		again.is(5, "etl_source_checkpointed_offset")
+		stop()
+	})
+}
+
+// TestGroupCommitFailures: positions that a consumer group does not take are counted,
+// and nothing else comes of it.
+func TestGroupCommitFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.every, l.log.unreported = 10*time.Second, errors.New("the group is gone")
+		stop := l.start()
+		time.Sleep(31 * time.Second)
+		l.is(3, "etl_checkpoint_completed_total")
+		l.is(3, "etl_source_group_commit_failures_total", `component="lines"`)
+		l.log.mu.Lock()
+		l.log.unreported = nil
+		l.log.mu.Unlock()
+		stop()
+		l.is(3, "etl_source_group_commit_failures_total", `component="lines"`)
 	})
 }

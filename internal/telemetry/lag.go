@@ -60,3 +60,14 @@ func (t *Telemetry) lagFuncs() func(yield func(stream.TaskID, func() []Lag) bool
 		}
 	}
 }
+
+// observeSplits publishes where the last checkpoint stands. The lock is held.
+func (t *Telemetry) observeSplits(ob metric.Observer, o *observed) {
+	for uid, splits := range t.splits {
+		for i := range splits {
+			s := &splits[i]
+			ob.ObserveInt64(o.checkpointed, s.NextOffset, t.metrics.attrs(attribute.String("component", string(uid)),
+				attribute.String("topic", s.Topic), attribute.Int("partition", int(s.Partition))))
+		}
+	}
+}

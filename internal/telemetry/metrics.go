@@ -16,10 +16,10 @@ import (
 type metrics struct {
 	pipeline attribute.KeyValue
 
-	restarts, complete, fail, commits metric.Int64Counter
-	duration, commitTime              metric.Float64Histogram
-	sizes                             metric.Int64Gauge
-	parts                             map[string]metric.Float64Histogram // by stream.PartEvent.Part
+	restarts, complete, fail, commits, unreported metric.Int64Counter
+	duration, commitTime                          metric.Float64Histogram
+	sizes                                         metric.Int64Gauge
+	parts                                         map[string]metric.Float64Histogram // by stream.PartEvent.Part
 }
 
 // seconds are the bounds of histograms: checkpoints take from a millisecond to
@@ -58,6 +58,7 @@ func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
 		complete:   mk.counter("etl.checkpoint.completed", "{checkpoint}", "checkpoints published"),
 		fail:       mk.counter("etl.checkpoint.failed", "{checkpoint}", "checkpoints aborted"),
 		commits:    mk.counter("etl.sink.commits", "{commit}", "commits of prepared transactions"),
+		unreported: mk.counter("etl.source.group_commit_failures", "{failure}", "positions that could not be reported to the consumer group"),
 		duration:   mk.histogram("etl.checkpoint.duration", "from trigger to publication"),
 		commitTime: mk.histogram("etl.checkpoint.commit_duration", "from publication until all sinks have committed"),
 		parts: map[string]metric.Float64Histogram{
@@ -105,6 +106,15 @@ func (m *metrics) failed(e stream.CheckpointEvent) {
 
 func (m *metrics) commit(e stream.CommitEvent, result string) {
 	m.commits.Add(context.Background(), 1, m.attrs(attribute.String("component", string(e.Task.UID)), attribute.String("result", result)))
+}
+
+// reported counts failures; a success makes sure that there is a number to compare.
+func (m *metrics) reported(e stream.ReportEvent) {
+	failed := int64(0)
+	if e.Err != nil {
+		failed = 1
+	}
+	m.unreported.Add(context.Background(), failed, m.attrs(attribute.String("component", string(e.Source))))
 }
 
 func (m *metrics) part(e stream.PartEvent) {

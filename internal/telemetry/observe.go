@@ -16,9 +16,9 @@ var phases = []string{"starting", "restoring", "running", "draining", "restartin
 
 // observed are the instruments that are read when somebody collects.
 type observed struct {
-	in, out, bytesIn, bytesOut, errors, letters, spilled                            metric.Int64ObservableCounter
-	busy, blocked, idle, watermark, completed, lagTime, queue                       metric.Float64ObservableGauge
-	keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position metric.Int64ObservableGauge
+	in, out, bytesIn, bytesOut, errors, letters, spilled                                          metric.Int64ObservableCounter
+	busy, blocked, idle, watermark, completed, lagTime, queue                                     metric.Float64ObservableGauge
+	keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position, checkpointed metric.Int64ObservableGauge
 }
 
 // register makes the observable instruments and the one callback that reads all
@@ -62,6 +62,7 @@ func (t *Telemetry) register(m metric.Meter) error {
 	gauge(&o.lag, "etl.source.lag_records", "", "offsets between the position and the last stable offset: at least the records that wait")
 	share(&o.lagTime, "etl.source.lag", "s", "how long ago the last record read was written, while there are more to read")
 	gauge(&o.position, "etl.source.position_offset", "", "the next offset to read")
+	gauge(&o.checkpointed, "etl.source.checkpointed_offset", "", "the next offset to read after a restart from the last checkpoint")
 	gauge(&o.state, "etl.pipeline.state", "", "1 for the state the job is in")
 	gauge(&o.info, "etl.pipeline.info", "", "1")
 	gauge(&o.build, "etl.build.info", "", "1")
@@ -93,6 +94,7 @@ func (t *Telemetry) observe(ob metric.Observer, o *observed) {
 	for uid, n := range letters {
 		ob.ObserveInt64(o.letters, n, t.metrics.attrs(attribute.String("component", string(uid))))
 	}
+	t.observeSplits(ob, o)
 	all := t.metrics.attrs()
 	ob.ObserveInt64(o.inProgress, int64(len(t.open)), all)
 	if !t.completed.IsZero() {

@@ -43,6 +43,7 @@ type Telemetry struct {
 	mu          sync.Mutex
 	tasks       map[stream.TaskID]*task
 	lags        map[stream.TaskID]func() []Lag
+	splits      map[stream.UID][]stream.Split // where a restart would go on
 	phase       string
 	restored    bool // some attempt has run
 	begun       time.Time
@@ -91,7 +92,7 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 
 // Listener returns what the engine is to call.
 func (t *Telemetry) Listener() *stream.Listener {
-	return &stream.Listener{Checkpoint: t.onCheckpoint, Part: t.onPart, Commit: t.onCommit, Job: t.onJob, Task: t.onTask}
+	return &stream.Listener{Checkpoint: t.onCheckpoint, Part: t.onPart, Commit: t.onCommit, Report: t.onReport, Job: t.onJob, Task: t.onTask}
 }
 
 func (t *Telemetry) onTask(id stream.TaskID, kind string, c *stream.Counters) {
@@ -140,6 +141,10 @@ func (t *Telemetry) onCheckpoint(e stream.CheckpointEvent) {
 		t.mu.Lock()
 		t.open[e.ID] = &checkpoint{span: span}
 		t.mu.Unlock()
+	case "restored":
+		t.mu.Lock()
+		t.splits = e.Splits
+		t.mu.Unlock()
 	case "published":
 		t.published(e)
 	case "confirmed":
@@ -154,7 +159,7 @@ func (t *Telemetry) onCheckpoint(e stream.CheckpointEvent) {
 
 func (t *Telemetry) published(e stream.CheckpointEvent) {
 	t.mu.Lock()
-	t.completed, t.completedID = e.At, e.ID
+	t.completed, t.completedID, t.splits = e.At, e.ID, e.Splits
 	c := t.open[e.ID]
 	if c == nil {
 		c = &checkpoint{span: t.startSpan(e)}
@@ -189,6 +194,8 @@ func (t *Telemetry) close(id stream.CheckpointID) *checkpoint {
 	}
 	return c
 }
+
+func (t *Telemetry) onReport(e stream.ReportEvent) { t.metrics.reported(e) }
 
 func (t *Telemetry) onPart(e stream.PartEvent) {
 	t.metrics.part(e)

@@ -67,12 +67,14 @@ func play(l *stream.Listener) {
 	l.OnPart(stream.PartEvent{Part: "snapshot", Task: lane, ID: c31, Begin: begin.Add(5 * time.Millisecond), Took: time.Millisecond})
 	l.OnPart(stream.PartEvent{Part: "pre_commit", Task: lane, ID: c31, Begin: begin.Add(6 * time.Millisecond), Took: 9 * time.Millisecond})
 	l.OnPart(stream.PartEvent{Part: "upload", Task: lane, ID: c31, Begin: begin.Add(15 * time.Millisecond), Took: 20 * time.Millisecond})
-	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "published", At: now(), Duration: 40 * time.Millisecond, Delta: 2048, Size: 3 << 20})
+	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "published", At: now(), Duration: 40 * time.Millisecond, Delta: 2048, Size: 3 << 20,
+		Splits: map[stream.UID][]stream.Split{"lines": {{Topic: "text.lines", Partition: 2, NextOffset: 90}}}})
 	time.Sleep(10 * time.Millisecond)
 	l.OnCommit(stream.CommitEvent{Task: lane, ID: c31, Outcome: "transient", Duration: time.Millisecond})
 	l.OnCommit(stream.CommitEvent{Task: lane, ID: c31, Outcome: "committed", Rows: 90, Duration: 10 * time.Millisecond})
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "confirmed", At: now(), Duration: 50 * time.Millisecond, Alignment: 5 * time.Millisecond, Sync: time.Millisecond, Delta: 2048, Size: 3 << 20})
 
+	l.OnReport(stream.ReportEvent{Source: "lines", ID: c31, Err: errors.New("the group is gone")})
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c32, Phase: "triggered", At: now()})
 	time.Sleep(time.Second)
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c32, Phase: "aborted", At: now(), Duration: time.Second, Reason: "timeout", Err: errors.New("counts/2 has not acknowledged")})
