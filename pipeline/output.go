@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 
 	"etl/stream"
@@ -100,13 +101,11 @@ func (o *output) SideBatch(tag stream.Tag, b *stream.Batch) {
 // Reject applies the component's policy to a record it could not process. The
 // error says where the record came from, never what it holds.
 func (o *output) Reject(r stream.Record, err error) {
-	o.c.Errors.Add(1)
+	o.c.Rejects.Add(string(cmp.Or(o.node.OnError, Fail)), stream.RejectCode(err))
 	switch o.node.OnError {
 	case Skip:
-		o.c.Skipped.Add(1)
 		o.onSkip(&r, err)
 	case DeadLetter:
-		o.c.Rejected.Add(1)
 		l := stream.NewLetter(&r, o.node.component(), err)
 		l.AppendTo(o.sideBatch(DeadLetterTag))
 	default:
@@ -118,11 +117,7 @@ func (o *output) Reject(r stream.Record, err error) {
 
 // rejected is the error of a record that fails the job.
 func rejected(uid stream.UID, r *stream.Record, err error) error {
-	code := stream.CodeOf(err)
-	if code == "" {
-		code = stream.CodeRejected
-	}
-	return stream.Errorf(stream.Failed, code, "process record", string(uid), "%s: %w", where(r), err).
+	return stream.Errorf(stream.Failed, stream.RejectCode(err), "process record", string(uid), "%s: %w", where(r), err).
 		WithFix("mend the record at its source, or set on_error: dead_letter or skip for %s", uid)
 }
 

@@ -64,7 +64,7 @@ func keyless(t *testing.T, par int, policy OnError) {
 	err = j.Run(context.Background())
 	for id, c := range counters {
 		if id.UID == "count" {
-			skipped += c.Skipped.Load()
+			skipped += c.Rejects.Counts()[stream.Reject{Action: "skip", Code: stream.CodeRejected}]
 		}
 	}
 	switch {
@@ -137,7 +137,7 @@ func TestRejectsAtTheEndWithoutCheckpoints(t *testing.T) {
 		}
 		n := int64(0)
 		for _, c := range skipped {
-			n += c.Skipped.Load()
+			n += c.Rejects.Counts()[stream.Reject{Action: "skip", Code: stream.CodeRejected}]
 		}
 		if n != 2 {
 			t.Errorf("%d rows are skipped, want 2", n)

@@ -48,11 +48,8 @@ const CodeRejected = "record.rejected"
 // NewLetter returns the letter of r, which component could not process because of
 // err. Its bytes are those of r.
 func NewLetter(r *Record, component UID, err error) Letter {
-	l := Letter{Record: *r.AsRead(), Component: component, Code: CodeOf(err), Message: sentence(err)}
+	l := Letter{Record: *r.AsRead(), Component: component, Code: RejectCode(err), Message: sentence(err)}
 	l.Orig, l.Doc, l.Pos = nil, nil, -1
-	if l.Code == "" {
-		l.Code = CodeRejected
-	}
 	if l.Topic == "" {
 		l.Partition, l.Offset = -1, -1
 	}

@@ -141,7 +141,7 @@ func (l *Listener) OnTask(id TaskID, kind string, c *Counters) {
 // once per batch; readers load them from telemetry callbacks.
 type Counters struct {
 	RecordsIn, RecordsOut, BytesIn, BytesOut atomic.Int64
-	Errors, Skipped, Rejected                atomic.Int64
+	Rejects                                  Rejects
 	// BusyNanos, BlockedNanos (back-pressured) and IdleNanos sum to the time
 	// since the task started.
 	BusyNanos, BlockedNanos, IdleNanos atomic.Int64

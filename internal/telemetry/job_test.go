@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"etl/pipeline"
 )
 
 // The tests in this file see metrics move in jobs that run, in virtual time: one that is
@@ -82,4 +84,30 @@ func TestGroupCommitFailures(t *testing.T) {
 		stop()
 		l.is(3, "etl_source_group_commit_failures_total", `component="lines"`)
 	})
+}
+
+// TestRejects: records that could not be processed are counted by what became of them
+// and why.
+func TestRejects(t *testing.T) {
+	for policy, records := range map[pipeline.OnError][]string{pipeline.Skip: {"a", "bad", "b", "bad"}, pipeline.DeadLetter: {"bad", "a"}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t)
+			l.onError = policy
+			stop := l.start()
+			action, n := `action="`+string(policy)+`"`, float64(0)
+			l.is(0, "etl_component_errors_total", action, `code="record.rejected"`)
+			for _, r := range records {
+				if l.log.add(r); r == "bad" {
+					n++
+				}
+			}
+			synctest.Wait()
+			l.is(n, "etl_component_errors_total", `component="counts"`, action, `code="lab.key"`)
+			l.is(n, "etl_component_errors_total")
+			letters := map[bool]float64{policy == pipeline.DeadLetter: n}[true]
+			l.is(letters, "etl_dead_letter_records_total", `component="counts"`, `code="lab.key"`)
+			l.is(letters, "etl_dead_letter_records_total")
+			stop()
+		})
+	}
 }

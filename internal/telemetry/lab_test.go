@@ -2,7 +2,6 @@ package telemetry_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -135,7 +134,7 @@ func (pickyKey) Key(b *stream.Batch, reject func(int, error)) error {
 		r := &b.Records[i]
 		if r.Group, r.Hash = r.Value, stream.Hash(r.Value); string(r.Value) == "bad" {
 			r.Group = nil
-			reject(i, errors.New("the key is bad"))
+			reject(i, stream.Errorf(stream.Failed, "lab.key", "", "", "the key is bad"))
 		}
 	}
 	return nil

@@ -86,14 +86,10 @@ func (t *Telemetry) observe(ob metric.Observer, o *observed) {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, stream.CompareTasks)
-	letters := map[stream.UID]int64{}
 	for _, id := range ids {
 		t.observeTask(ob, o, id, now)
-		letters[id.UID] += t.tasks[id].counts().rejected
 	}
-	for uid, n := range letters {
-		ob.ObserveInt64(o.letters, n, t.metrics.attrs(attribute.String("component", string(uid))))
-	}
+	t.observeLetters(ob, o)
 	t.observeSplits(ob, o)
 	all := t.metrics.attrs()
 	ob.ObserveInt64(o.inProgress, int64(len(t.open)), all)
@@ -112,16 +108,6 @@ func (t *Telemetry) observe(ob metric.Observer, o *observed) {
 	ob.ObserveInt64(o.build, 1, buildInfo(t.o.Version))
 }
 
-// actions are what becomes of records that cannot be processed.
-var actions = []struct {
-	name string
-	get  func(counts) int64
-}{
-	{"fail", func(c counts) int64 { return c.errors - c.skipped - c.rejected }},
-	{"skip", func(c counts) int64 { return c.skipped }},
-	{"dead_letter", func(c counts) int64 { return c.rejected }},
-}
-
 func (t *Telemetry) observeTask(ob metric.Observer, o *observed, id stream.TaskID, now time.Time) {
 	x := t.tasks[id]
 	x.sample(now)
@@ -132,9 +118,7 @@ func (t *Telemetry) observeTask(ob metric.Observer, o *observed, id stream.TaskI
 	ob.ObserveInt64(o.out, n.out, attrs)
 	ob.ObserveInt64(o.bytesIn, n.bytesIn, attrs)
 	ob.ObserveInt64(o.bytesOut, n.bytesOut, attrs)
-	for _, a := range actions {
-		ob.ObserveInt64(o.errors, max(a.get(n), 0), t.metrics.attrs(append(slices.Clone(kv), attribute.String("action", a.name))...))
-	}
+	t.observeRejects(ob, o, n, kv)
 	if x.busy+x.blocked+x.idled > 0 { // the first component of a chain keeps the time of all
 		ob.ObserveFloat64(o.busy, x.busy, attrs)
 		ob.ObserveFloat64(o.blocked, x.blocked, attrs)

@@ -20,7 +20,8 @@ type task struct {
 
 // counts are the counters that only rise.
 type counts struct {
-	in, out, bytesIn, bytesOut, errors, skipped, rejected, spilled int64
+	in, out, bytesIn, bytesOut, spilled int64
+	rejects                             map[stream.Reject]int64
 }
 
 // times are the nanoseconds of one attempt.
@@ -49,10 +50,15 @@ func (t *task) counts() counts {
 	b.out += c.RecordsOut.Load()
 	b.bytesIn += c.BytesIn.Load()
 	b.bytesOut += c.BytesOut.Load()
-	b.errors += c.Errors.Load()
-	b.skipped += c.Skipped.Load()
-	b.rejected += c.Rejected.Load()
 	b.spilled += c.Spilled.Load()
+	now := c.Rejects.Counts()
+	for k, n := range b.rejects {
+		if now == nil {
+			now = map[stream.Reject]int64{}
+		}
+		now[k] += n
+	}
+	b.rejects = now
 	return b
 }
 

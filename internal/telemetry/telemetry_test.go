@@ -52,9 +52,11 @@ func play(l *stream.Listener) {
 	counters.RecordsIn.Add(100)
 	counters.RecordsOut.Add(90)
 	counters.BytesIn.Add(1000)
-	counters.Errors.Add(5)
-	counters.Skipped.Add(3)
-	counters.Rejected.Add(2)
+	for action, n := range map[string]int{"skip": 3, "dead_letter": 2} {
+		for range n {
+			counters.Rejects.Add(action, "json.syntax")
+		}
+	}
 	counters.BusyNanos.Add(6e8)
 	counters.IdleNanos.Add(2e8)
 	counters.BlockedNanos.Add(2e8)
@@ -92,10 +94,12 @@ func play(l *stream.Listener) {
 	keyed.Spilled.Store(12)
 	l.OnTask(stream.TaskID{UID: "counts"}, "operator", keyed)
 	second := &stream.Counters{}
-	for c, n := range map[*stream.Counters]int64{keyed: 1, second: 4} {
-		c.Errors.Store(n)
-		c.Rejected.Store(n)
+	for c, n := range map[*stream.Counters]int{keyed: 1, second: 4} {
+		for range n {
+			c.Rejects.Add("dead_letter", stream.CodeRejected)
+		}
 	}
+	next.Rejects.Add("skip", "json.syntax") // beside those of the attempt before
 	l.OnTask(stream.TaskID{UID: "counts", Subtask: 1}, "operator", second)
 	l.OnJob(stream.JobEvent{Phase: "running", Attempt: 4, Restored: c31, At: now()})
 }
