@@ -32,17 +32,13 @@ type child struct {
 	ex  *exchange // over an exchange
 }
 
-// push is steps R5 and R7: it hands a batch to the component and what it emits on to its children. It
+// push is step R5: it hands a batch to the component and what it emits on to its children. It
 // takes over one reference to b.
 func (l *link) push(ctx context.Context, b *stream.Batch) error {
 	l.c.RecordsIn.Add(int64(len(b.Records)))
 	defer l.where.leave(l.where.enter(l))
 	if l.writer != nil {
-		l.env.Listener.Did("R7", l.env.Task(), stream.NoCheckpoint)
-		if err := l.writer.Write(ctx, b, l.out); err != nil {
-			return err
-		}
-		return l.drain(ctx)
+		return l.write(ctx, b)
 	}
 	if k := l.keyerOf(b); k != nil && (l.inline || unkeyed(b)) {
 		var err error
@@ -56,6 +52,17 @@ func (l *link) push(ctx context.Context, b *stream.Batch) error {
 	if err != nil {
 		return err
 	}
+	return l.drain(ctx)
+}
+
+// write is step R7: the sink takes a batch.
+func (l *link) write(ctx context.Context, b *stream.Batch) error {
+	l.env.Listener.Did("R7", l.env.Task(), stream.NoCheckpoint)
+	n, begin := len(b.Records), l.env.Clock.Now()
+	if err := l.writer.Write(ctx, b, l.out); err != nil {
+		return err
+	}
+	l.env.Listener.OnWrite(stream.WriteEvent{Task: l.env.Task(), Records: n, Took: l.env.Clock.Now().Sub(begin)})
 	return l.drain(ctx)
 }
 

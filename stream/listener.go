@@ -17,6 +17,8 @@ type Listener struct {
 	Checkpoint func(CheckpointEvent)
 	// Part is called when one timed part of a checkpoint on a subtask is over.
 	Part func(PartEvent)
+	// Write is called for each batch that a sink has taken, on the task's goroutine.
+	Write func(WriteEvent)
 	// Commit is called for each commit that came to an end.
 	Commit func(CommitEvent)
 	// Report is called when a source has told, or could not tell, its consumer group
@@ -56,6 +58,13 @@ type PartEvent struct {
 	ID    CheckpointID
 	Begin time.Time
 	Took  time.Duration
+}
+
+// WriteEvent is one Write of a sink.
+type WriteEvent struct {
+	Task    TaskID
+	Records int
+	Took    time.Duration
 }
 
 // CommitEvent is the end of one commit of one committable.
@@ -106,6 +115,13 @@ func (l *Listener) OnCheckpoint(e CheckpointEvent) {
 func (l *Listener) OnPart(e PartEvent) {
 	if l != nil && l.Part != nil {
 		l.Part(e)
+	}
+}
+
+// OnWrite calls Write if anybody listens.
+func (l *Listener) OnWrite(e WriteEvent) {
+	if l != nil && l.Write != nil {
+		l.Write(e)
 	}
 }
 

@@ -111,3 +111,20 @@ func TestRejects(t *testing.T) {
 		})
 	}
 }
+
+// TestSinkWrites: each batch counts once, with its records and its time.
+func TestSinkWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.out.writes = 3 * time.Second
+		stop := l.start()
+		l.log.add("a", "a", "a") // coalesced on their way
+		synctest.Wait()
+		l.log.add("a")
+		stop()
+		l.is(2, "etl_sink_write_seconds_count", `component="out"`)
+		l.is(6, "etl_sink_write_seconds_sum", `component="out"`)
+		l.is(4, "etl_sink_batch_records_sum", `component="out"`)
+		l.is(1, "etl_sink_batch_records_bucket", `component="out"`, `le="1"`)
+	})
+}

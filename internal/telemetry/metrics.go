@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"runtime"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -17,14 +18,21 @@ type metrics struct {
 	pipeline attribute.KeyValue
 
 	restarts, complete, fail, commits, unreported metric.Int64Counter
-	duration, commitTime                          metric.Float64Histogram
+	duration, commitTime, writes, batches         metric.Float64Histogram
 	sizes                                         metric.Int64Gauge
 	parts                                         map[string]metric.Float64Histogram // by stream.PartEvent.Part
+
+	mu    sync.Mutex
+	known map[stream.UID][]metric.RecordOption
 }
 
-// seconds are the bounds of histograms: checkpoints take from a millisecond to
-// minutes.
-var seconds = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+// The bounds of histograms: checkpoints take from a millisecond to minutes, what is done
+// to a batch may take microseconds.
+var (
+	seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+	instant = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	records = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}
+)
 
 // maker makes instruments and keeps the first error.
 type maker struct {
@@ -39,7 +47,11 @@ func (m *maker) counter(name, unit, text string) metric.Int64Counter {
 }
 
 func (m *maker) histogram(name, text string) metric.Float64Histogram {
-	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), seconds)
+	return m.bounded(name, "s", text, seconds)
+}
+
+func (m *maker) bounded(name, unit, text string, bounds []float64) metric.Float64Histogram {
+	h, err := m.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
 	m.note(err)
 	return h
 }
@@ -54,6 +66,7 @@ func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
 	mk := &maker{Meter: m}
 	out := &metrics{
 		pipeline:   attribute.String("pipeline", pipeline),
+		known:      map[stream.UID][]metric.RecordOption{},
 		restarts:   mk.counter("etl.pipeline.restarts", "{restart}", "restarts of the job, by the code of what ended the attempt"),
 		complete:   mk.counter("etl.checkpoint.completed", "{checkpoint}", "checkpoints published"),
 		fail:       mk.counter("etl.checkpoint.failed", "{checkpoint}", "checkpoints aborted"),
@@ -61,6 +74,8 @@ func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
 		unreported: mk.counter("etl.source.group_commit_failures", "{failure}", "positions that could not be reported to the consumer group"),
 		duration:   mk.histogram("etl.checkpoint.duration", "from trigger to publication"),
 		commitTime: mk.histogram("etl.checkpoint.commit_duration", "from publication until all sinks have committed"),
+		writes:     mk.bounded("etl.sink.write", "s", "handing a batch to a sink", instant),
+		batches:    mk.bounded("etl.sink.batch_records", "", "records in a batch that a sink was handed", records),
 		parts: map[string]metric.Float64Histogram{
 			"start_delay": mk.histogram("etl.checkpoint.start_delay", "from the trigger to the first barrier of a subtask"),
 			"align":       mk.histogram("etl.checkpoint.alignment", "from the first barrier of a subtask to its last"),
@@ -78,6 +93,25 @@ func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
 // attrs are the labels of a measurement.
 func (m *metrics) attrs(kv ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(kv, m.pipeline)...)
+}
+
+// component is attrs of a component, made once: what comes with every batch allocates
+// nothing.
+func (m *metrics) component(uid stream.UID) []metric.RecordOption {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.known[uid]
+	if o == nil {
+		o = []metric.RecordOption{m.attrs(attribute.String("component", string(uid)))}
+		m.known[uid] = o
+	}
+	return o
+}
+
+func (m *metrics) wrote(e stream.WriteEvent) {
+	o := m.component(e.Task.UID)
+	m.writes.Record(context.Background(), e.Took.Seconds(), o...)
+	m.batches.Record(context.Background(), float64(e.Records), o...)
 }
 
 func (m *metrics) restart(err error) {
@@ -119,7 +153,7 @@ func (m *metrics) reported(e stream.ReportEvent) {
 
 func (m *metrics) part(e stream.PartEvent) {
 	if h := m.parts[e.Part]; h != nil {
-		h.Record(context.Background(), e.Took.Seconds(), m.attrs(attribute.String("component", string(e.Task.UID))))
+		h.Record(context.Background(), e.Took.Seconds(), m.component(e.Task.UID)...)
 	}
 }
 

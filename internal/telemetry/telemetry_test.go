@@ -61,6 +61,7 @@ func play(l *stream.Listener) {
 	counters.IdleNanos.Add(2e8)
 	counters.BlockedNanos.Add(2e8)
 
+	l.OnWrite(stream.WriteEvent{Task: lane, Records: 90, Took: 2 * time.Millisecond})
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "triggered", At: now()})
 	begin := now()
 	time.Sleep(40 * time.Millisecond)
@@ -120,6 +121,14 @@ func TestMetrics(t *testing.T) {
 			return exposition(t, tl)
 		})
 	})
+}
+
+// TestBatchesAllocateNothing: what is told with every batch costs no memory.
+func TestBatchesAllocateNothing(t *testing.T) {
+	l := newTest(t, nil).Listener()
+	if n := testing.AllocsPerRun(100, func() { l.OnWrite(stream.WriteEvent{Task: lane, Records: 512, Took: time.Millisecond}) }); n > 0 {
+		t.Errorf("a batch that a sink takes costs %v allocations", n)
+	}
 }
 
 // TestMetricsAreDocumented: docs/metrics.md has exactly the names of the golden file.
