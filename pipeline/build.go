@@ -148,7 +148,7 @@ func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) 
 	l.op = n.Operator.New()
 	env := transform.Env{Env: l.env}
 	if l.store != nil {
-		env.Keyed = l.store
+		env.Keyed = newTimed(l.store, &l.env)
 	}
 	return l, l.op.Open(ctx, env)
 }

@@ -19,6 +19,8 @@ type Listener struct {
 	Part func(PartEvent)
 	// Write is called for each batch that a sink has taken, on the task's goroutine.
 	Write func(WriteEvent)
+	// State is called for a few of the accesses to keyed state.
+	State func(StateEvent)
 	// Commit is called for each commit that came to an end.
 	Commit func(CommitEvent)
 	// Report is called when a source has told, or could not tell, its consumer group
@@ -65,6 +67,13 @@ type WriteEvent struct {
 	Task    TaskID
 	Records int
 	Took    time.Duration
+}
+
+// StateEvent is one access to keyed state.
+type StateEvent struct {
+	Task TaskID
+	Op   string // read: the look-up of a batch of keys | write: the change of a key
+	Took time.Duration
 }
 
 // CommitEvent is the end of one commit of one committable.
@@ -122,6 +131,13 @@ func (l *Listener) OnPart(e PartEvent) {
 func (l *Listener) OnWrite(e WriteEvent) {
 	if l != nil && l.Write != nil {
 		l.Write(e)
+	}
+}
+
+// OnState calls State if anybody listens.
+func (l *Listener) OnState(e StateEvent) {
+	if l != nil && l.State != nil {
+		l.State(e)
 	}
 }
 

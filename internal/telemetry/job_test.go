@@ -128,3 +128,20 @@ func TestSinkWrites(t *testing.T) {
 		l.is(1, "etl_sink_batch_records_bucket", `component="out"`, `le="1"`)
 	})
 }
+
+// TestStateAccess: the first of 1024 look-ups of a subtask is timed, and a change in it.
+func TestStateAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		stop := l.start()
+		for _, n := range []int{1, 1023} {
+			l.trickle(n)
+			l.is(1, "etl_state_read_seconds_count", `component="counts"`)
+			l.is(1, "etl_state_write_seconds_count", `component="counts"`)
+		}
+		l.trickle(1)
+		l.is(2, "etl_state_read_seconds_count", `component="counts"`)
+		l.is(2, "etl_state_write_seconds_count", `component="counts"`)
+		stop()
+	})
+}

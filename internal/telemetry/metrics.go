@@ -21,16 +21,18 @@ type metrics struct {
 	duration, commitTime, writes, batches         metric.Float64Histogram
 	sizes                                         metric.Int64Gauge
 	parts                                         map[string]metric.Float64Histogram // by stream.PartEvent.Part
+	access                                        map[string]metric.Float64Histogram // by stream.StateEvent.Op
 
 	mu    sync.Mutex
 	known map[stream.UID][]metric.RecordOption
 }
 
 // The bounds of histograms: checkpoints take from a millisecond to minutes, what is done
-// to a batch may take microseconds.
+// to a batch may take microseconds, and to a key in memory less.
 var (
 	seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 	instant = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	access  = []float64{1e-7, 2.5e-7, 5e-7, 1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .05, .1, .5, 1}
 	records = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}
 )
 
@@ -76,6 +78,10 @@ func newMetrics(m metric.Meter, pipeline string) (*metrics, error) {
 		commitTime: mk.histogram("etl.checkpoint.commit_duration", "from publication until all sinks have committed"),
 		writes:     mk.bounded("etl.sink.write", "s", "handing a batch to a sink", instant),
 		batches:    mk.bounded("etl.sink.batch_records", "", "records in a batch that a sink was handed", records),
+		access: map[string]metric.Float64Histogram{
+			"read":  mk.bounded("etl.state.read", "s", "looking up a batch of keys; sampled", access),
+			"write": mk.bounded("etl.state.write", "s", "changing a key; sampled", access),
+		},
 		parts: map[string]metric.Float64Histogram{
 			"start_delay": mk.histogram("etl.checkpoint.start_delay", "from the trigger to the first barrier of a subtask"),
 			"align":       mk.histogram("etl.checkpoint.alignment", "from the first barrier of a subtask to its last"),
@@ -112,6 +118,12 @@ func (m *metrics) wrote(e stream.WriteEvent) {
 	o := m.component(e.Task.UID)
 	m.writes.Record(context.Background(), e.Took.Seconds(), o...)
 	m.batches.Record(context.Background(), float64(e.Records), o...)
+}
+
+func (m *metrics) accessed(e stream.StateEvent) {
+	if h := m.access[e.Op]; h != nil {
+		h.Record(context.Background(), e.Took.Seconds(), m.component(e.Task.UID)...)
+	}
 }
 
 func (m *metrics) restart(err error) {

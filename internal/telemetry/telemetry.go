@@ -92,7 +92,8 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 
 // Listener returns what the engine is to call.
 func (t *Telemetry) Listener() *stream.Listener {
-	return &stream.Listener{Checkpoint: t.onCheckpoint, Part: t.onPart, Write: t.metrics.wrote, Commit: t.onCommit, Report: t.onReport, Job: t.onJob, Task: t.onTask}
+	return &stream.Listener{Checkpoint: t.onCheckpoint, Part: t.onPart, Write: t.metrics.wrote, State: t.metrics.accessed,
+		Commit: t.onCommit, Report: t.onReport, Job: t.onJob, Task: t.onTask}
 }
 
 func (t *Telemetry) onTask(id stream.TaskID, kind string, c *stream.Counters) {

@@ -62,6 +62,8 @@ func play(l *stream.Listener) {
 	counters.BlockedNanos.Add(2e8)
 
 	l.OnWrite(stream.WriteEvent{Task: lane, Records: 90, Took: 2 * time.Millisecond})
+	l.OnState(stream.StateEvent{Task: stream.TaskID{UID: "counts"}, Op: "read", Took: 4 * time.Microsecond})
+	l.OnState(stream.StateEvent{Task: stream.TaskID{UID: "counts"}, Op: "write", Took: 50 * time.Nanosecond})
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "triggered", At: now()})
 	begin := now()
 	time.Sleep(40 * time.Millisecond)
