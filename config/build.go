@@ -56,7 +56,9 @@ func (b *builder) component(s Section, e entry) *Component {
 	if e.value.kind == mapNode {
 		d.fields(e.value, shared.Elem())
 	}
-	if t != nil {
+	if t == nil {
+		d.misspeltType(e.value, s)
+	} else {
 		spec := reflect.New(t.spec)
 		d.fields(e.value, spec.Elem())
 		d.unknown(e.value, nil, groupOf(commonOf(s)), groupOf(t.spec))
@@ -90,6 +92,20 @@ func (b *builder) typeOf(c *Component) *componentType {
 		b.add(word.pos, word.path, "config.unknown_type", fmt.Sprintf("there is no %s type %s", strings.TrimSuffix(string(c.Section), "s"), quote(word.text)), fix)
 	}
 	return t
+}
+
+// misspeltType reports a key that may be meant to be the type that is missing. Of the others
+// nobody knows whether they are right.
+func (d *decoder) misspeltType(n *node, s Section) {
+	if n.get("type") != nil {
+		return
+	}
+	for _, e := range n.entries {
+		if _, known := groupOf(commonOf(s)).get(e.name); !known && len(expr.Near(e.name, []string{"type"})) > 0 {
+			d.unknown(&node{kind: mapNode, path: n.path, entries: []entry{e}}, nil, groupOf(commonOf(s)))
+			return
+		}
+	}
 }
 
 // take copies the shared keys.
@@ -131,12 +147,14 @@ func (c *Component) input(i int, name string) {
 	from := c.build.named[before]
 	in := input{from, stream.Tag(output)}
 	switch {
+	case from == nil && !c.build.whole(Sources, Transforms):
+		c.build.doubt(c.path(path))
 	case from == nil:
 		c.unknownInput(path, before)
 	case from == c:
-		c.Problem(path, "graph.cycle", "the component is its own input", "name another component")
+		c.dangling(path, "graph.cycle", "the component is its own input", "name another component")
 	case slices.Contains(c.inputs, in):
-		c.Problem(path, "graph.duplicate_input", fmt.Sprintf("%s is listed twice: its records would come twice", quote(name)), "list it once")
+		c.dangling(path, "graph.duplicate_input", fmt.Sprintf("%s is listed twice: its records would come twice", quote(name)), "list it once")
 	default:
 		c.inputs = append(c.inputs, in)
 	}
@@ -171,18 +189,19 @@ func (b *builder) checkOutputs() {
 				names = append(names, in.Name+"."+string(o))
 			}
 			switch {
+			case b.doubts(in.path("type"), in.path("route"), in.path("default")): // its outputs are not known
 			case in.output == "" && len(names) > 0:
-				c.Problem(path, "graph.output", fmt.Sprintf("%s has several outputs, and this names none of them", quote(in.Name)), "name "+oneOf(names))
+				c.dangling(path, "graph.output", fmt.Sprintf("%s has several outputs, and this names none of them", quote(in.Name)), "name "+oneOf(names))
 			case in.output == "" || slices.Contains(in.parts.Outputs, in.output):
 			case in.parts.Operator == nil && in.parts.Source == nil: // it could not be made
 			case len(names) == 0:
-				c.Problem(path, "graph.output", fmt.Sprintf("%s has one output, which has no name", quote(in.Name)), "write "+in.Name)
+				c.dangling(path, "graph.output", fmt.Sprintf("%s has one output, which has no name", quote(in.Name)), "write "+in.Name)
 			default:
 				fix := "name " + oneOf(names)
 				if near := expr.Near(in.String(), names); len(near) > 0 {
 					fix = "did you mean " + oneOf(near) + "?"
 				}
-				c.Problem(path, "graph.output", fmt.Sprintf("%s has no output %s", quote(in.Name), quote(string(in.output))), fix)
+				c.dangling(path, "graph.output", fmt.Sprintf("%s has no output %s", quote(in.Name), quote(string(in.output))), fix)
 			}
 		}
 	}
@@ -195,7 +214,7 @@ func (c *Component) unknownInput(path, name string) {
 			names = append(names, o.Name)
 		}
 		if o.Section == Sinks && o.Name == name {
-			c.Problem(path, "graph.sink_input", fmt.Sprintf("%s is a sink: it has no output", quote(name)), "name the component that the sink takes from")
+			c.dangling(path, "graph.sink_input", fmt.Sprintf("%s is a sink: it has no output", quote(name)), "name the component that the sink takes from")
 			return
 		}
 	}
@@ -203,7 +222,7 @@ func (c *Component) unknownInput(path, name string) {
 	if near := expr.Near(name, names); len(near) > 0 {
 		fix = "did you mean " + oneOf(near) + "?"
 	}
-	c.Problem(path, "graph.unknown_input", fmt.Sprintf("there is no component %s", quote(name)), fix)
+	c.dangling(path, "graph.unknown_input", fmt.Sprintf("there is no component %s", quote(name)), fix)
 }
 
 // ordered returns connections, then every component after its inputs. A circle is
@@ -280,6 +299,7 @@ func (c *Component) make() {
 	}
 	c.parts = t.build(c, c.spec)
 	switch {
+	case c.build.doubts(c.path("")): // what it gives is not known
 	case c.Section == Sources && c.parts.Out == nil:
 		c.out = c.decode.schema()
 	case c.parts.Out != nil:

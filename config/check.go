@@ -48,7 +48,7 @@ func (b *builder) checkPolicy() {
 		b.put(Warning, b.at("checkpoint.timeout"), "checkpoint.timeout", "checkpoint.timeout_short",
 			fmt.Sprintf("timeout %v is shorter than interval %v", c.Timeout, c.Interval), "a checkpoint is given up before the next one is due: raise timeout")
 	}
-	if r := &b.spec.Restart; r.Initial > r.Max {
+	if r := &b.spec.Restart; r.Initial > r.Max && !b.doubts("restart.initial", "restart.max") {
 		b.add(b.at("restart.initial"), "restart.initial", "config.range", fmt.Sprintf("initial %v is longer than max %v", r.Initial, r.Max), "raise restart.max")
 	}
 }
@@ -193,16 +193,6 @@ func (b *builder) http() {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		b.add(b.at(path), path, "http.not_loopback", fmt.Sprintf("%s can be reached from other machines, and asks nobody for a password", quote(addr)), "use 127.0.0.1 and put a proxy in front that does")
 	}
-}
-
-// errorPaths returns the paths of all errors so far.
-func (b *builder) errorPaths() (out []string) {
-	for _, p := range b.problems {
-		if p.Severity == Error && p.Path != "" {
-			out = append(out, p.Path)
-		}
-	}
-	return out
 }
 
 // exactly reports whether the job takes aligned checkpoints.

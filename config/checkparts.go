@@ -23,8 +23,11 @@ func (b *builder) checkComponents() {
 
 // checkUnused warns of output that nobody takes.
 func (b *builder) checkUnused() {
+	if !b.linked() {
+		return
+	}
 	for _, c := range b.components {
-		if c.Section == Sinks {
+		if c.Section == Sinks || b.doubts(c.path("")) {
 			continue
 		}
 		for _, out := range c.outputNames() {

@@ -39,6 +39,7 @@ type Component struct {
 	out     *stream.Schema // what its users see
 	from    stream.UID     // the node its users take from
 	visited bool
+	failed  bool // an error of it was reported
 }
 
 // Spec returns the keys of the component's type with defaults filled in: a pointer
@@ -171,9 +172,11 @@ func (c *Component) Reject(path string, err error) {
 	}
 }
 
-// put reports a problem, unless it follows from a value that could not be decoded.
+// put reports a problem, unless it follows from a key that is in doubt.
 func (c *Component) put(s Severity, at Pos, path, code, message, fix string) {
-	if !slices.ContainsFunc(c.build.unusable, func(p string) bool { return p != c.path("") && leads(p, path) }) {
+	under := path != c.path("") // what is below a whole component is not all of it
+	if !slices.ContainsFunc(c.build.unusable, func(p string) bool { return leads(p, path) || under && leads(path, p) }) {
+		c.failed = c.failed || s == Error
 		c.build.put(s, at, path, code, message, fix)
 	}
 }
@@ -196,6 +199,13 @@ func (c *Component) Warn(path, code, message, fix string) {
 	c.put(Warning, valueAt(c.node.find(path)), c.path(path), code, message, fix)
 }
 
+// dangling reports that a key names something that is not there, which nothing explains
+// but a mistake in that key.
+func (c *Component) dangling(path, code, message, fix string) {
+	c.put(Error, valueAt(c.node.find(path)), c.path(path), code, message, fix)
+	c.build.doubt(c.path(path))
+}
+
 func (c *Component) path(path string) string {
 	return join(child(string(c.Section), c.Name), path)
 }
@@ -203,6 +213,9 @@ func (c *Component) path(path string) string {
 // Compile compiles an expression of the component. It returns nil when that
 // failed, which is reported.
 func (c *Component) Compile(path string, e Expr, env expr.Env) *expr.Program {
+	if e == "" && c.build.doubts(c.path(path)) {
+		return nil
+	}
 	p, err := expr.Compile(string(e), env)
 	if err != nil {
 		c.Reject(path, err)
@@ -221,20 +234,28 @@ func (c *Component) Has(path string) bool {
 func Connected[S any](c *Component, path, name string) *S {
 	to := c.build.connections[name]
 	if to == nil {
-		var names []string
-		for _, p := range c.build.connections {
-			names = append(names, p.Name)
-		}
-		fix := "define it under connections:"
-		if near := expr.Near(name, names); len(near) > 0 {
-			fix = "did you mean " + oneOf(near) + "?"
-		}
-		c.Problem(path, "config.unknown_connection", fmt.Sprintf("there is no connection %s", quote(name)), fix)
+		c.unknownConnection(path, name)
 		return nil
 	}
 	s, ok := to.spec.(*S)
 	if !ok && to.spec != nil {
-		c.Problem(path, "config.connection_type", fmt.Sprintf("the connection %s has the type %s", quote(name), to.Type), "name a connection of another type")
+		c.dangling(path, "config.connection_type", fmt.Sprintf("the connection %s has the type %s", quote(name), to.Type), "name a connection of another type")
 	}
 	return s
+}
+
+func (c *Component) unknownConnection(path, name string) {
+	if !c.build.whole(Connections) {
+		c.build.doubt(c.path(path))
+		return
+	}
+	var names []string
+	for _, p := range c.build.connections {
+		names = append(names, p.Name)
+	}
+	fix := "define it under connections:"
+	if near := expr.Near(name, names); len(near) > 0 {
+		fix = "did you mean " + oneOf(near) + "?"
+	}
+	c.dangling(path, "config.unknown_connection", fmt.Sprintf("there is no connection %s", quote(name)), fix)
 }

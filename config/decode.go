@@ -95,16 +95,33 @@ func (d *decoder) unknown(n *node, skip []string, groups ...*group) {
 			d.add(e.pos, path, "config.not_yet", fmt.Sprintf("the key %q is reserved for a later version", e.name), "remove it")
 			continue
 		}
-		d.add(e.pos, path, "config.unknown_key", "unknown key "+quote(e.name), meant(e.name, known, groups))
+		fix := "the keys here are " + strings.Join(known, ", ")
+		if near := d.misspelt(n, expr.Near(e.name, known)); len(near) > 0 {
+			fix = meant(near, groups)
+		}
+		d.add(e.pos, path, "config.unknown_key", "unknown key "+quote(e.name), fix)
 	}
 }
 
-// meant says which key an unknown one may be.
-func meant(name string, known []string, groups []*group) string {
-	near := expr.Near(name, known)
-	if len(near) == 0 {
-		return "the keys here are " + strings.Join(known, ", ")
+// misspelt returns which of the keys near to an unknown one it may stand for. Those that
+// are not there are in doubt from now on; that one of them is missing is the same mistake,
+// and not reported twice.
+func (d *decoder) misspelt(n *node, near []string) []string {
+	for _, name := range near {
+		if n.get(name) == nil {
+			d.doubted = append(d.doubted, child(n.path, name))
+		}
 	}
+	for _, name := range near {
+		if d.withdraw("config.missing_key", child(n.path, name)) {
+			return []string{name}
+		}
+	}
+	return near
+}
+
+// meant says which key an unknown one may be.
+func meant(near []string, groups []*group) string {
 	for _, g := range groups {
 		if f, ok := g.get(near[0]); ok && len(near) == 1 {
 			return fmt.Sprintf("did you mean %q (%s)?", near[0], says(f.typ, f))

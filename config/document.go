@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -25,7 +26,8 @@ type document struct {
 	lines    []string
 	masked   []maskedLine
 	problems Problems
-	omitted  [2]int // errors and warnings beyond maxProblems
+	omitted  [2]int   // errors and warnings beyond maxProblems
+	doubted  []string // paths of keys that seem to be there under a misspelt name
 }
 
 // newDocument checks that data can be text at all. The second result is false
@@ -92,6 +94,13 @@ func (d *document) put(s Severity, at Pos, path, code, message, fix string) {
 	}
 	d.problems = append(d.problems, Problem{class: stream.BadConfig, Code: code, Severity: s, File: d.file, Line: at.Line, Column: at.Column,
 		Path: path, Message: clean(message), Fix: clean(fix), Excerpt: d.excerpt(at)})
+}
+
+// withdraw takes a problem back, and reports whether there was one.
+func (d *document) withdraw(code, path string) bool {
+	before := len(d.problems)
+	d.problems = slices.DeleteFunc(d.problems, func(p Problem) bool { return p.Code == code && p.Path == path })
+	return len(d.problems) < before
 }
 
 func (d *document) omit(s Severity) {

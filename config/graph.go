@@ -106,7 +106,7 @@ func sentence(e *stream.Error) string { return strings.TrimSpace(e.Err.Error()) 
 // own.
 func (b *builder) missing(e *stream.Error) {
 	s := Section(strings.TrimPrefix(e.Code, "graph.no_") + "s")
-	if len(b.sectionEntries(s)) == 0 {
+	if len(b.sectionEntries(s)) == 0 && b.whole(s) {
 		at := Pos{}
 		if n := b.root.get(string(s)); n != nil {
 			at = n.at()

@@ -45,9 +45,10 @@ func (b *builder) linkLetters() {
 		}
 	}
 	def := b.spec.DeadLetter.Sink
-	if def != "" && sinks[def] == nil {
+	if def != "" && sinks[def] == nil && b.whole(Sinks) {
 		n := b.root.find("dead_letter.sink")
 		b.add(valueAt(n), n.path, "graph.unknown_sink", b.noSink(def), nearSink(def, sinks))
+		b.doubt("dead_letter")
 	}
 	for _, c := range b.components {
 		c.linkLetters(sinks, def)
@@ -62,8 +63,8 @@ func (b *builder) linkLetters() {
 // linkLetters finds the sink of the component's dead letters.
 func (c *Component) linkLetters(sinks map[string]*Component, def string) {
 	if c.common.OnError != string(pipeline.DeadLetter) {
-		if c.common.DeadLetter != "" {
-			c.Problem("dead_letter", "graph.dead_letter", "it makes no dead letters: its on_error is "+c.common.OnError, "set on_error: dead_letter, or remove dead_letter")
+		if c.common.DeadLetter != "" && !c.build.doubts(c.path("on_error")) {
+			c.dangling("dead_letter", "graph.dead_letter", "it makes no dead letters: its on_error is "+c.common.OnError, "set on_error: dead_letter, or remove dead_letter")
 		}
 		return
 	}
@@ -73,13 +74,14 @@ func (c *Component) linkLetters(sinks map[string]*Component, def string) {
 	}
 	to := sinks[name]
 	switch {
+	case name == "" && c.build.doubts(c.path("dead_letter"), "dead_letter"):
 	case name == "":
-		c.Problem(path, "graph.dead_letter", "no sink is named for its dead letters", "add dead_letter: NAME of a sink here, or at the top of the file for all components")
-	case to == nil && path == "on_error": // reported where it is named
+		c.dangling(path, "graph.dead_letter", "no sink is named for its dead letters", "add dead_letter: NAME of a sink here, or at the top of the file for all components")
+	case to == nil && (path == "on_error" || !c.build.whole(Sinks)): // reported elsewhere
 	case to == nil:
-		c.Problem(path, "graph.unknown_sink", c.build.noSink(name), nearSink(name, sinks))
+		c.dangling(path, "graph.unknown_sink", c.build.noSink(name), nearSink(name, sinks))
 	case to == c:
-		c.Problem(path, "graph.cycle", "its dead letters would go to itself", "write fail or skip, or name another sink")
+		c.dangling(path, "graph.cycle", "its dead letters would go to itself", "write fail or skip, or name another sink")
 	default:
 		to.letters = append(to.letters, c)
 	}
@@ -109,7 +111,7 @@ func (c *Component) checkSink(def string) {
 		c.build.add(n.pos, n.path, "config.no_value", "nothing is listed", "inputs: the components whose output it takes")
 	case given && c.takesLetters():
 		c.Problem("inputs", "graph.dead_letter_inputs", fmt.Sprintf("the dead letters of %s come here, and other records as well", quote(c.letters[0].Name)), "write dead letters to a sink of their own")
-	case given || c.takesLetters() || c.node.kind != mapNode:
+	case given || c.takesLetters() || c.node.kind != mapNode || c.build.doubts(c.path("inputs")) || !c.build.addressed():
 	case c.Name == def:
 		c.Problem("", "graph.dead_letter", "no component has on_error: dead_letter: nothing comes here", "set on_error: dead_letter where records may be bad, or remove the sink")
 	default:

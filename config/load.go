@@ -73,7 +73,7 @@ type builder struct {
 	connections map[string]*Component
 	named       map[string]*Component // sources and transforms, which have output
 	components  []*Component          // sources, transforms, sinks, in the order of the file
-	unusable    []string              // paths of values that could not be decoded
+	unusable    []string              // paths of keys that are in doubt
 }
 
 func (b *builder) job() *Job {
@@ -84,7 +84,7 @@ func (b *builder) job() *Job {
 	for _, s := range sections {
 		b.section(s)
 	}
-	b.unusable = b.errorPaths()
+	b.unusable = b.unreadable()
 	b.link()
 	for _, c := range b.ordered() {
 		c.make()

@@ -162,12 +162,12 @@ func TestProblemsAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"code":"config.missing_key","severity":"error","file":"p.yaml","line":1,"column":1,"path":"name","message":"the key \"name\" is missing"`
+	const want = `{"code":"config.unknown_key","severity":"error","file":"p.yaml","line":1,"column":1,"path":"nmae","message":"unknown key \"nmae\"","fix":"did you mean`
 	if !strings.HasPrefix(string(b), want) {
 		t.Errorf("%s", b)
 	}
 	var out strings.Builder
-	if err := ps.Render(&out, Style{Color: true}); err != nil || !strings.Contains(out.String(), "\x1b[31merror config.missing_key\x1b[0m") {
+	if err := ps.Render(&out, Style{Color: true}); err != nil || !strings.Contains(out.String(), "\x1b[31merror config.unknown_key\x1b[0m") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

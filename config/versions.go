@@ -30,7 +30,7 @@ type Idempotent struct {
 // what would not end with the right values, puts what the paths give into parts, and has
 // somebody count: the aggregate that makes the rows, or an operator before the sink.
 func (c *Component) Guard(i Idempotent, parts *Parts) string {
-	if !c.repeatable(i) {
+	if !c.Known("inputs", "delivery", "version", i.KeyPath) || c.refused(i.KeyPath) || !c.repeatable(i) {
 		return "none"
 	}
 	guard, note := c.guard(i)

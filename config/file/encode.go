@@ -32,7 +32,11 @@ func newEncoding(c *config.Component, s *Sink) *encoding {
 		}
 	}
 	e.whole = len(e.partitions) == len(s.PartitionBy)
-	if s.Format == string(file.JSON) {
+	switch {
+	case !c.Known("format"):
+		e.unknown(c, s, in)
+		return e
+	case s.Format == string(file.JSON):
 		e.document(c, s, in)
 		return e
 	}
@@ -43,6 +47,27 @@ func newEncoding(c *config.Component, s *Sink) *encoding {
 	}
 	e.table(c, s, in)
 	return e
+}
+
+// unknown judges the expressions of rows whose format is not known.
+func (e *encoding) unknown(c *config.Component, s *Sink, in *stream.Schema) {
+	env := expr.Env{This: in}
+	if s.Value != "" {
+		c.Compile("value", s.Value, env)
+	}
+	c.CompileFields("map", s.Map, env)
+	for _, col := range s.Columns {
+		c.Compile(valueOf(c, col.Key), col.Value.Value, env)
+	}
+	e.whole = false
+}
+
+// valueOf is the path of a column's expression.
+func valueOf(c *config.Component, column string) string {
+	if at := "columns." + column + ".value"; c.Has(at) {
+		return at
+	}
+	return "columns." + column
 }
 
 // document is a line of json.
@@ -61,7 +86,7 @@ func (e *encoding) document(c *config.Component, s *Sink, in *stream.Schema) {
 		e.value = c.Compile("value", s.Value, expr.Env{This: in})
 	case in.Format == stream.Text:
 		e.value = c.Compile("format", "this", expr.Env{This: in})
-	case in.Format == stream.Raw:
+	case in.Format == stream.Raw && c.Known("value", "map"):
 		c.Problem("", "file.raw", "the records are raw bytes, which are no JSON", "give value: or map:, or decode: json at the source")
 	}
 	if len(s.Columns) > 0 {
@@ -73,11 +98,7 @@ func (e *encoding) document(c *config.Component, s *Sink, in *stream.Schema) {
 func (e *encoding) table(c *config.Component, s *Sink, in *stream.Schema) {
 	for i := range s.Columns {
 		col := &s.Columns[i]
-		at := "columns." + col.Key
-		if c.Has(at + ".value") {
-			at += ".value"
-		}
-		p := c.Compile(at, col.Value.Value, expr.Env{This: in})
+		p := c.Compile(valueOf(c, col.Key), col.Value.Value, expr.Env{This: in})
 		if p == nil {
 			e.whole = false
 			continue
@@ -100,8 +121,10 @@ func typeOf(c *config.Component, col *config.Pair[Column], p *expr.Program, out 
 	if col.Value.Type == "" {
 		kind, ok := known[p.Type().Kind]
 		if !ok {
-			c.Problem("columns."+col.Key, "file.columns", fmt.Sprintf("the type of %s is not known before a record is seen", col.Value.Value),
-				"say it: { value: "+string(col.Value.Value)+", type: string }")
+			if c.Known("inputs") {
+				c.Problem("columns."+col.Key, "file.columns", fmt.Sprintf("the type of %s is not known before a record is seen", col.Value.Value),
+					"say it: { value: "+string(col.Value.Value)+", type: string }")
+			}
 			return false
 		}
 		col.Value.Type = string(kind)

@@ -30,7 +30,7 @@ func newEncoding(c *config.Component, s *Sink) *encoding {
 		e.value = c.Compile("value", s.Value, expr.Env{This: in})
 	case in.Format == stream.Text:
 		e.value = c.Compile("format", "this", expr.Env{This: in})
-	case in.Format == stream.Raw:
+	case in.Format == stream.Raw && c.Known("value", "map"):
 		c.Problem("", "http.raw", "the records are raw bytes, which are no JSON", "give value: or map:, or decode: json at the source")
 	}
 	return e

@@ -67,7 +67,9 @@ func checkConnection(c *config.Component, s *Connection) {
 		}
 	}
 	for _, err := range errs {
-		c.Reject(place(err, connectionKeys), err)
+		if stream.CodeOf(err) != "kafka.sasl_plaintext" || c.Known("tls") {
+			c.Reject(place(err, connectionKeys), err)
+		}
 	}
 	switch t := s.TLS; {
 	case t == nil || !t.InsecureSkipVerify:

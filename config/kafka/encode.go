@@ -68,6 +68,7 @@ func (e *encoding) mapped(c *config.Component, s *Sink, in *stream.Schema) {
 // whole writes the value as it came, or text as JSON.
 func (e *encoding) whole(c *config.Component, s *Sink, in *stream.Schema) {
 	switch {
+	case !c.Known("encode", "value", "map", "inputs"): // nobody knows what is to be written
 	case s.Encode == "" || s.Encode == "raw" || s.Encode == in.Format.String():
 	case s.Encode == "json" && in.Format == stream.Text:
 		e.value = c.Compile("encode", "this", expr.Env{This: in})

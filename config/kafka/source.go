@@ -73,7 +73,8 @@ func (o Options) source(c *config.Component, s *Source) config.Parts {
 	}
 	cfg = cfg.WithDefaults()
 	for _, err := range cfg.Problems() {
-		if key := place(err, sourceKeys); key != "" { // the rest is the connection's
+		// The rest is the connection's; offsets are those of topics.
+		if key := place(err, sourceKeys); key != "" && (key != "start" && key != "end" || c.Known("topics")) {
 			c.Reject(element(key, s.Topics, err), err)
 		}
 	}

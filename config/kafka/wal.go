@@ -38,6 +38,9 @@ func (o Options) wal(c *config.Component, s *Sink, two kafka.Config, encode *enc
 
 // logOnly refuses keys of the log where there is none.
 func logOnly(c *config.Component, s *Sink) {
+	if !c.Known("delivery") {
+		return
+	}
 	for _, key := range []string{"memory", "spill_dir", "max_log"} {
 		if s.Delivery != "wal" && c.Has(key) {
 			c.Problem(key, "sink.delivery", key+" belongs to delivery: wal, and the delivery is "+s.Delivery, "remove "+key)

@@ -26,13 +26,11 @@ func (o Options) idempotent(c *config.Component, s *Sink, w *writing) config.Par
 	p := w.parts
 	cfg := postgres.Config{Conn: w.config, Table: s.Table, Mode: sqltxn.Mode(s.Mode), Key: s.Key, Columns: w.columns.names, Encoder: w.columns.encoder,
 		VersionColumn: s.VersionCol, ScopeColumn: s.ScopeCol, LockTimeout: s.LockTimeout.Std(), OnError: idem.OnError(c.OnError()), Policy: c.Job.Policy}
-	cfg.Guard = idem.Guard(c.Guard(w.guarded(s), &p))
-	cfg = cfg.WithDefaults()
-	for _, err := range cfg.Problems() {
-		if key := place(s, err); key != "" { // the rest is the connection's
-			c.Reject(key, err)
-		}
+	if i, ok := w.guarded(s); ok {
+		cfg.Guard = idem.Guard(c.Guard(i, &p))
 	}
+	cfg = cfg.WithDefaults()
+	refuse(c, s, cfg.Problems())
 	own := postgres.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: own.Features(), NewWriter: own.NewWriter}
 	p.Setup = setup(c, cfg.Setup, cfg.Initialise)
@@ -52,16 +50,18 @@ func (o Options) idempotent(c *config.Component, s *Sink, w *writing) config.Par
 	return p
 }
 
-// guarded says what the guard of the sink can be.
-func (w *writing) guarded(s *Sink) config.Idempotent {
-	i := config.Idempotent{Version: s.Version, KeyPath: "key", By: w.columns.distribution()}
+// guarded says what the guard of the sink can be, when it has a key, which is among the columns.
+func (w *writing) guarded(s *Sink) (i config.Idempotent, ok bool) {
+	i = config.Idempotent{Version: s.Version, KeyPath: "key", By: w.columns.distribution()}
 	for _, k := range s.Key {
-		if text, ok := w.columns.texts[k]; ok {
-			i.Key = append(i.Key, text)
+		text, there := w.columns.texts[k]
+		if !there {
+			return i, false
 		}
+		i.Key = append(i.Key, text)
 	}
 	if s.Mode == string(sqltxn.UpsertDelete) {
 		i.None = "mode upsert_delete: a deleted row leaves no version behind"
 	}
-	return i
+	return i, len(i.Key) > 0
 }

@@ -64,6 +64,9 @@ func deliver(c *config.Component, s *Sink) {
 	case s.Delivery == "two_phase" && mode != checkpoint.ExactlyOnce:
 		c.Problem("delivery", "sink.delivery", "two_phase needs checkpoints of mode exactly_once, and the mode is "+string(mode), "remove delivery, or set checkpoint.mode: exactly_once")
 	}
+	if !c.Known("delivery") {
+		return
+	}
 	for _, key := range []string{"version", "version_column", "scope_column"} {
 		if s.Delivery != "idempotent" && c.Has(key) {
 			c.Problem(key, "sink.delivery", key+" belongs to delivery: idempotent, and the delivery is "+s.Delivery, "remove "+key)
@@ -105,6 +108,16 @@ func detail(s *Sink) string {
 		return s.Table + ", " + s.Mode
 	}
 	return fmt.Sprintf("%s, %s by %s", s.Table, s.Mode, strings.Join(s.Key, ", "))
+}
+
+// refuse reports what can be wrong with a sink without connecting. The rest is the
+// connection's, or only follows from a key that is in doubt.
+func refuse(c *config.Component, s *Sink, errs []error) {
+	for _, err := range errs {
+		if key := place(s, err); key != "" && (key != "key" || c.Known("columns", "mode")) {
+			c.Reject(key, err)
+		}
+	}
 }
 
 // place returns the key of a sink that an error is about, "" for the sink itself. A column

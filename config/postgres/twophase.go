@@ -27,11 +27,7 @@ func (o Options) twoPhase(c *config.Component, s *Sink, w *writing) config.Parts
 	}
 	positive(c, s)
 	cfg = cfg.WithDefaults()
-	for _, err := range cfg.Problems() {
-		if key := place(s, err); key != "" { // the rest is the connection's
-			c.Reject(key, err)
-		}
-	}
+	refuse(c, s, cfg.Problems())
 	own := postgres.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(), NewWriter: own.NewWriter}
 	if s.Delivery == "two_phase" {

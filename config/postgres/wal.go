@@ -48,9 +48,5 @@ func (o Options) wal(c *config.Component, s *Sink, w *writing) config.Parts {
 func (w *writing) check(c *config.Component, s *Sink) {
 	cfg := postgres.Config{Conn: w.config, Table: s.Table, Mode: sqltxn.Mode(s.Mode), Key: s.Key, Columns: w.columns.names, Schema: w.conn.Schema,
 		LockTimeout: s.LockTimeout.Std(), Memory: int64(s.Memory)}.WithDefaults()
-	for _, err := range cfg.Problems() {
-		if key := place(s, err); key != "" { // the rest is the connection's
-			c.Reject(key, err)
-		}
-	}
+	refuse(c, s, cfg.Problems())
 }

@@ -85,7 +85,7 @@ func checkConnection(c *config.Component, s *Connection) {
 		}
 	}
 	host, _, err := net.SplitHostPort(s.Address)
-	if ip := net.ParseIP(host); err == nil && s.TLS == nil && !s.Password.IsZero() && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if ip := net.ParseIP(host); err == nil && s.TLS == nil && c.Known("tls") && !s.Password.IsZero() && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		c.Problem("password", "redis.plaintext", "the password would go over the network unencrypted", "add tls: {}")
 	}
 }

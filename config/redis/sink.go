@@ -90,6 +90,7 @@ func compile(c *config.Component, s *Sink) *encoding {
 	}
 	hash := s.Kind == "hash"
 	switch {
+	case !c.Known("kind"): // nobody knows what it needs
 	case hash && len(s.Fields) == 0:
 		c.Problem("fields", "redis.fields", "a hash needs fields", "add fields: { name: expression }, or write kind: string with a value")
 	case hash && s.Value != "":
