@@ -138,6 +138,11 @@ func (c *compiler) parseError(err error) {
 	if strings.Contains(e.Message, "maximum allowed nodes") {
 		c.errorf(e.From, CodeLimit, "expression has more than %d parts", maxNodes)
 	}
+	if name, at := meant(c.src, e.From); name != "" {
+		word, _ := wordAt([]rune(c.src), at)
+		line, column := place(c.src, at)
+		panic(&Error{Code: CodeSyntax, Line: line, Column: column, Message: fmt.Sprintf("%q does not exist here", word), Near: []string{name}})
+	}
 	c.errorf(e.From, CodeSyntax, "%s", e.Message)
 }
 

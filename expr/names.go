@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ func (c *compiler) identifier(n *ast.IdentifierNode) term {
 		if n.Value == nameWords[name] {
 			return pathTerm(&path{base: name}, *t, "")
 		}
+	}
+	if name := foreign[n.Value]; name != "" {
+		line, column := place(c.src, at(n))
+		panic(&Error{Code: CodeUnknownName, Line: line, Column: column, Message: fmt.Sprintf("unknown name %q", n.Value), Near: []string{name}})
 	}
 	c.errorNear(at(n), CodeUnknownName, n.Value, c.names(), "unknown name %q: fields of the record are written this.%s", n.Value, n.Value)
 	return term{}
