@@ -183,6 +183,10 @@ func (t *task) seal(ctx context.Context, b stream.Barrier, w *slowPart) error {
 		if err := l.drain(ctx); err != nil {
 			return err
 		}
+		if l.opened {
+			l.opened = false
+			l.env.Listener.OnTransaction(stream.TransactionEvent{Task: l.env.Task(), ID: b.ID, State: stream.TransactionFlushed})
+		}
 		w.writers = append(w.writers, preparing{l.env.Task(), p})
 	}
 	for _, l := range t.links {

@@ -126,7 +126,7 @@ func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) 
 		l.op = forward{}
 		return l, t.reader.Open(ctx, source.Env{Env: l.env, Schema: n.Out}, slices.Clone(a.splits[l.env.Task()]))
 	case n.Sink != nil:
-		l.writer = n.Sink.NewWriter()
+		l.writer, l.commits = n.Sink.NewWriter(), a.committers[n.UID] != nil
 		if err := l.writer.Open(ctx, l.env, a.writerState(l.env.Task())); err != nil {
 			return nil, err
 		}

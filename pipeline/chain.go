@@ -19,6 +19,8 @@ type link struct {
 	store    state.Store        // operators with keyed state
 	keyers   []Keyer            // of the inputs, by port; nil for one without a key
 	inline   bool               // the rekey is inside the task: it has one subtask
+	commits  bool               // the writer's rows are committed by a transaction
+	opened   bool               // the writer has got rows since the last barrier
 	where    *whereabouts       // of the task
 	out      *output
 	children []child
@@ -59,6 +61,10 @@ func (l *link) push(ctx context.Context, b *stream.Batch) error {
 func (l *link) write(ctx context.Context, b *stream.Batch) error {
 	l.env.Listener.Did("R7", l.env.Task(), stream.NoCheckpoint)
 	n, begin := len(b.Records), l.env.Clock.Now()
+	if l.commits && !l.opened {
+		l.opened = true
+		l.env.Listener.OnTransaction(stream.TransactionEvent{Task: l.env.Task(), State: stream.TransactionOpen, Begun: begin})
+	}
 	if err := l.writer.Write(ctx, b, l.out); err != nil {
 		return err
 	}

@@ -128,6 +128,9 @@ func (p *persister) persist(ctx context.Context, w *slowPart) {
 			return
 		}
 		fault.Point("task.finish.after")
+		if len(got.Committables) == 0 {
+			p.t.env.Listener.OnTransaction(stream.TransactionEvent{Task: pr.lane, ID: w.id, State: stream.TransactionEnded})
+		}
 		ack.Prepared = append(ack.Prepared, checkpoint.Prepared{Lane: pr.lane, Committables: got.Committables, Replaces: got.Replaces})
 		ack.More = ack.More || got.More
 		if len(got.State) > 0 {

@@ -227,6 +227,7 @@ func (a *attempt) resolve(ctx context.Context, ev *sink.Evidence) error {
 	if err != nil {
 		return err
 	}
+	a.tellOpen()
 	a.ledger.Restore(permit, a.open, ev.Confirmed)
 	if err := a.settled(ctx, a.restored.ID); err != nil {
 		return err
@@ -240,6 +241,18 @@ func (a *attempt) resolve(ctx context.Context, ev *sink.Evidence) error {
 		delete(lanes, waiting)
 	}
 	return a.log.Confirm(ctx, lanes)
+}
+
+// tellOpen tells the listener what an earlier attempt has prepared. When it began is not
+// stored: its checkpoint was triggered later.
+func (a *attempt) tellOpen() {
+	for i := range a.open {
+		c, m := &a.open[i], a.restored
+		if own := a.history().Find(c.Checkpoint); own != nil {
+			m = own
+		}
+		a.o.Listener.OnTransaction(stream.TransactionEvent{Task: c.Lane(), ID: c.Checkpoint, State: stream.TransactionPrepared, Begun: m.TriggeredAt})
+	}
 }
 
 // settled waits until everything up to id is resolved that cannot wait.

@@ -82,6 +82,12 @@ func (l *Ledger) lane(t stream.TaskID) *lane {
 // every acknowledgement, late ones of aborted checkpoints included (I6).
 // replaces are earlier checkpoints of the lane whose rows were prepared again.
 func (l *Ledger) Staged(t stream.TaskID, cs []checkpoint.Committable, replaces []stream.CheckpointID) {
+	for _, id := range replaces {
+		l.tell(t, id, stream.TransactionEnded)
+	}
+	for _, c := range cs {
+		l.tell(t, c.Checkpoint, stream.TransactionPrepared)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.lane(t)
@@ -242,11 +248,20 @@ func (l *Ledger) run(n *lane) {
 		n.entries = n.entries[1:]
 		moved := n.advance(e.c.Checkpoint)
 		id := n.through
+		last := len(n.entries) == 0 || n.entries[0].c.Checkpoint != e.c.Checkpoint
 		l.mu.Unlock()
+		if last {
+			l.tell(n.id, e.c.Checkpoint, stream.TransactionEnded)
+		}
 		if moved {
 			l.o.Resolved(n.id, id, false)
 		}
 	}
+}
+
+// tell tells the listener what became of a transaction.
+func (l *Ledger) tell(t stream.TaskID, id stream.CheckpointID, state string) {
+	l.o.Listener.OnTransaction(stream.TransactionEvent{Task: t, ID: id, State: state, Begun: l.o.Clock.Now()})
 }
 
 // commit repeats the commit of one committable until its outcome is known.

@@ -21,6 +21,8 @@ type Listener struct {
 	Write func(WriteEvent)
 	// State is called for a few of the accesses to keyed state.
 	State func(StateEvent)
+	// Transaction is called when a sink's transaction changes its state.
+	Transaction func(TransactionEvent)
 	// Commit is called for each commit that came to an end.
 	Commit func(CommitEvent)
 	// Report is called when a source has told, or could not tell, its consumer group
@@ -74,6 +76,30 @@ type StateEvent struct {
 	Task TaskID
 	Op   string // read: the look-up of a batch of keys | write: the change of a key
 	Took time.Duration
+}
+
+// The states of a sink's transaction: what a lane has to commit of one checkpoint.
+const (
+	// TransactionOpen: it takes rows, and the checkpoint has no id yet.
+	TransactionOpen = "open"
+	// TransactionFlushed: its barrier has come, and it is being prepared.
+	TransactionFlushed = "flushed"
+	// TransactionPrepared: it waits for the publication of a checkpoint, or for its
+	// commit.
+	TransactionPrepared = "prepared"
+	// TransactionEnded: it is committed, or another one has taken its rows over, or
+	// there was nothing to commit.
+	TransactionEnded = "ended"
+)
+
+// TransactionEvent is a change in the life of a sink's transaction.
+type TransactionEvent struct {
+	Task  TaskID       // the lane
+	ID    CheckpointID // NoCheckpoint while it is open
+	State string
+	// Begun is when it began, or the earliest time known to be after that: open and
+	// prepared ones only.
+	Begun time.Time
 }
 
 // CommitEvent is the end of one commit of one committable.
@@ -138,6 +164,13 @@ func (l *Listener) OnWrite(e WriteEvent) {
 func (l *Listener) OnState(e StateEvent) {
 	if l != nil && l.State != nil {
 		l.State(e)
+	}
+}
+
+// OnTransaction calls Transaction if anybody listens.
+func (l *Listener) OnTransaction(e TransactionEvent) {
+	if l != nil && l.Transaction != nil {
+		l.Transaction(e)
 	}
 }
 

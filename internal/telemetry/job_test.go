@@ -145,3 +145,65 @@ func TestStateAccess(t *testing.T) {
 		stop()
 	})
 }
+
+// TestTransactions follows one transaction from its first row to its commit, and one
+// that a crash leaves to the next process.
+func TestTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.every, l.out.finish, l.out.commits = 10*time.Second, 2*time.Second, 4*time.Second
+		check := func(in *lab, state string, age float64) {
+			t.Helper()
+			for _, s := range []string{"open", "flushed", "prepared"} {
+				in.is(map[bool]float64{s == state: 1}[true], "etl_sink_transactions", `component="out"`, `state="`+s+`"`)
+			}
+			in.is(age, "etl_sink_oldest_transaction_age_seconds", `component="out"`)
+		}
+		stop := l.start()
+		time.Sleep(time.Second)
+		check(l, "", 0)
+		for range 2 {
+			l.log.add("a")
+			time.Sleep(4 * time.Second)
+		}
+		check(l, "open", 8)
+		time.Sleep(2 * time.Second)
+		check(l, "flushed", 10)
+		time.Sleep(2 * time.Second) // second 13
+		check(l, "prepared", 12)
+		time.Sleep(4 * time.Second)
+		check(l, "", 0)
+		stop()
+		check(l, "", 0)
+
+		l.start()
+		l.log.add("a")
+		time.Sleep(13 * time.Second)
+		check(l, "prepared", 13)
+		l.crash()
+		again := newLab(t)
+		again.store, again.log, again.out = l.store, l.log, l.out
+		time.Sleep(time.Minute)
+		stop = again.start()
+		check(again, "prepared", 60+3) // it has been since its checkpoint was triggered
+		time.Sleep(5 * time.Second)
+		check(again, "", 0)
+		stop()
+	})
+}
+
+// TestTransactionOfNothing: rows of which none is left to commit are no transaction for
+// ever.
+func TestTransactionOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.every, l.out.hollow = 10*time.Second, true
+		stop := l.start()
+		l.log.add("a")
+		time.Sleep(9 * time.Second)
+		l.is(1, "etl_sink_transactions", `component="out"`)
+		time.Sleep(2 * time.Second)
+		l.is(0, "etl_sink_transactions", `component="out"`)
+		stop()
+	})
+}

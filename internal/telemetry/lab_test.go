@@ -33,7 +33,8 @@ type lab struct {
 	out   *outside
 	// onError is the policy of the component that counts.
 	onError pipeline.OnError
-	every   time.Duration // of checkpoints
+	crash   context.CancelFunc // ends the job as it stands
+	every   time.Duration      // of checkpoints
 }
 
 func newLab(t *testing.T) *lab {
@@ -74,7 +75,12 @@ func (l *lab) start() (stop func()) {
 		l.t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- j.Run(l.t.Context()) }()
+	ctx, crash := context.WithCancel(l.t.Context())
+	l.crash = func() {
+		crash()
+		<-done
+	}
+	go func() { done <- j.Run(ctx) }()
 	synctest.Wait()
 	return func() {
 		l.t.Helper()
@@ -233,6 +239,7 @@ type outside struct {
 	waiting                 map[stream.CheckpointID]bool
 	writes, finish, commits time.Duration
 	stuck                   chan struct{}
+	hollow                  bool // nothing of what it is given has to be committed
 }
 
 func (o *outside) NewWriter() sink.Writer       { return &writer{out: o} }
@@ -277,7 +284,7 @@ type pending struct {
 }
 
 func (p pending) Finish(ctx context.Context, _ state.Uploader) (sink.Prepared, error) {
-	if p.rows == 0 {
+	if p.rows == 0 || p.w.out.hollow {
 		return sink.Prepared{}, nil
 	}
 	env := p.w.env

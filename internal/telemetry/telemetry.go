@@ -43,7 +43,8 @@ type Telemetry struct {
 	mu          sync.Mutex
 	tasks       map[stream.TaskID]*task
 	lags        map[stream.TaskID]func() []Lag
-	splits      map[stream.UID][]stream.Split // where a restart would go on
+	splits      map[stream.UID][]stream.Split                         // where a restart would go on
+	txns        map[stream.TaskID]map[stream.CheckpointID]transaction // not ended, by lane
 	phase       string
 	restored    bool // some attempt has run
 	begun       time.Time
@@ -73,7 +74,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
+	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, txns: map[stream.TaskID]map[stream.CheckpointID]transaction{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
 	t.log = slog.New(withAttempt{o.Log.Handler(), &t.attempt}).With("job", o.Pipeline)
 	if err := t.export(ctx); err != nil {
 		return nil, errors.Join(err, t.Shutdown(ctx))
@@ -93,7 +94,7 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 // Listener returns what the engine is to call.
 func (t *Telemetry) Listener() *stream.Listener {
 	return &stream.Listener{Checkpoint: t.onCheckpoint, Part: t.onPart, Write: t.metrics.wrote, State: t.metrics.accessed,
-		Commit: t.onCommit, Report: t.onReport, Job: t.onJob, Task: t.onTask}
+		Transaction: t.onTransaction, Commit: t.onCommit, Report: t.onReport, Job: t.onJob, Task: t.onTask}
 }
 
 func (t *Telemetry) onTask(id stream.TaskID, kind string, c *stream.Counters) {
@@ -113,6 +114,8 @@ func (t *Telemetry) onJob(e stream.JobEvent) {
 	t.phase = e.Phase
 	ended := false
 	switch e.Phase {
+	case "restoring":
+		clear(t.txns) // what is left of them is told again
 	case "running":
 		t.restored = true
 	case "restarting", "failed", "stopped", "fenced":

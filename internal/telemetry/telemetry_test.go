@@ -62,6 +62,9 @@ func play(l *stream.Listener) {
 	counters.BlockedNanos.Add(2e8)
 
 	l.OnWrite(stream.WriteEvent{Task: lane, Records: 90, Took: 2 * time.Millisecond})
+	l.OnTransaction(stream.TransactionEvent{Task: lane, State: stream.TransactionOpen, Begun: now()})
+	l.OnTransaction(stream.TransactionEvent{Task: lane, ID: c31, State: stream.TransactionFlushed})
+	l.OnTransaction(stream.TransactionEvent{Task: lane, ID: c31, State: stream.TransactionPrepared, Begun: now().Add(time.Second)})
 	l.OnState(stream.StateEvent{Task: stream.TaskID{UID: "counts"}, Op: "read", Took: 4 * time.Microsecond})
 	l.OnState(stream.StateEvent{Task: stream.TaskID{UID: "counts"}, Op: "write", Took: 50 * time.Nanosecond})
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "triggered", At: now()})
