@@ -87,6 +87,25 @@ func TestFanOut(t *testing.T) {
 	if len(times) > 0 {
 		t.Errorf("in the sinks are also %v", times)
 	}
+	j.set("DSN=" + d.admin) // the job's role may not read its table
+	j.finished()
+	d.tampered(j, "copied", "n = 30", "n = -30")
+}
+
+// tampered removes, doubles and alters a row of a table, which etl verify has to notice.
+func (d *database) tampered(j *job, table, where, set string) {
+	d.t.Helper()
+	d.exec("CREATE TABLE intact AS SELECT * FROM " + table)
+	for sql, want := range map[string]string{
+		"DELETE FROM " + table + " WHERE " + where:                             "missing 1, duplicated 0, altered 0",
+		"INSERT INTO " + table + " SELECT * FROM " + table + " WHERE " + where: "missing 0, duplicated 1, altered 0",
+		"UPDATE " + table + " SET " + set + " WHERE " + where:                  "missing 0, duplicated 0, altered 1",
+	} {
+		d.exec(sql)
+		j.refused(j.etl("verify", "--finished", "--settle", "0s"), 1, "verify.mismatch", want)
+		d.exec("TRUNCATE " + table + "; INSERT INTO " + table + " SELECT * FROM intact")
+	}
+	j.finished()
 }
 
 // sinksOf are the sinks that have record n.

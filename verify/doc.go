@@ -2,7 +2,7 @@
 //
 // # Independence
 //
-// It reads the source topics and the sink topics, and computes anew what the sinks
+// It reads the source topics and what the sinks wrote, and computes anew what the sinks
 // have to hold. Of the product it uses the expression language and nothing else:
 // no state, no operators, no checkpoints, no counters of the engine. A mistake in
 // those cannot hide here. What it has in common with the engine is the broker, the
@@ -16,6 +16,10 @@
 // Sink topics are then read a second time by an ordinary read_committed consumer,
 // as any user of the output would, and both must have seen the same records at the
 // same offsets.
+//
+// Files, tables and what an endpoint wrote down are read by readers of this package's
+// own (place), their rows as JSON in one form for each value. Tables and endpoints have
+// no order; results that show a plain count are put in the order of it.
 //
 // Sinks are read first and sources afterwards, so that every row of a sink has its
 // cause in what is read.
@@ -37,8 +41,9 @@
 //
 // # Honesty
 //
-// Whatever could not be checked exactly is listed in Result.NotChecked. A result
-// is OK when everything in Checked holds; it says nothing about the rest.
+// Whatever could not be checked exactly is listed in Result.NotChecked, and sinks of
+// which nothing was in Result.LeftOut. A result is OK when everything in Checked holds;
+// it says nothing about the rest. A pipeline of which nothing is known is refused.
 //
 // # For test harnesses
 //

@@ -87,9 +87,15 @@ func (t *fileTarget) list(ctx context.Context) error {
 	return err
 }
 
-// readFiles reads all rows of a file sink that readers see.
-func (c *recounting) readFiles(ctx context.Context, t *target) error {
-	f := t.file
+func (t *fileTarget) compared() string {
+	return "partition and contents of each row, and how often it is there"
+}
+
+func (t *fileTarget) unordered() string { return "" }
+func (t *fileTarget) sortBy(string)     {}
+
+// read reads all rows of a file sink that readers see.
+func (f *fileTarget) read(ctx context.Context, c *recounting, t *target) error {
 	f.dirs, f.files = nil, nil
 	if err := f.list(ctx); err != nil {
 		return problem("files", f.rows.spec.Path, "%w", err)
@@ -101,8 +107,8 @@ func (c *recounting) readFiles(ctx context.Context, t *target) error {
 		for i := range files {
 			p := &files[i]
 			p.first = next
-			err := f.read(p, func(value []byte) {
-				t.add(&kgo.Record{Value: value, Partition: int32(d), Offset: next, Headers: []kgo.RecordHeader{{Key: partitionHeader, Value: []byte(f.dirs[d])}}})
+			err := f.readPart(p, func(value []byte) {
+				t.addDocument(value, []kgo.RecordHeader{{Key: partitionHeader, Value: []byte(f.dirs[d])}}, int32(d), next)
 				next++
 			})
 			p.rows = next - p.first
@@ -123,34 +129,23 @@ func (c *recounting) readFiles(ctx context.Context, t *target) error {
 	if len(lives) > 1 {
 		c.r.notChecked("%s: the files are of %d lives of the job (lineages), which are counted together", t.topic, len(lives))
 	}
-	return c.pendingFiles(t)
+	return f.pending(c, t)
 }
 
-// pendingFiles counts what is not shown yet.
-func (c *recounting) pendingFiles(t *target) error {
-	f := t.file.rows.spec
+// pending counts what is not shown yet.
+func (t *fileTarget) pending(c *recounting, to *target) error {
+	f := t.rows.spec
 	names, err := filepath.Glob(filepath.Join(globQuote(f.Path), ".etl", globQuote(percent(f.Job, "-_")), globQuote(percent(f.UID, "-_")), "*", "*", "*.pending"))
 	if err != nil {
 		return err
 	}
-	c.r.found(&t.res, int64(len(names)), Finding{Kind: Uncommitted, Topic: t.topic, Why: "files that are written and not shown yet"})
+	c.r.found(&to.res, int64(len(names)), Finding{Kind: Uncommitted, Topic: to.topic, Why: "files that are written and not shown yet"})
 	return nil
 }
 
 var globSpecial = regexp.MustCompile(`[*?\[\\]`)
 
 func globQuote(s string) string { return globSpecial.ReplaceAllString(s, `\$0`) }
-
-// locate tells where in files the findings lie.
-func (c *recounting) locate() {
-	for i := range c.r.Examples {
-		for _, t := range c.targets {
-			if t.file != nil && c.r.Examples[i].Topic == t.topic {
-				t.file.locate(&c.r.Examples[i])
-			}
-		}
-	}
-}
 
 // locate puts file and row into a finding.
 func (t *fileTarget) locate(f *Finding) {
@@ -164,8 +159,8 @@ func (t *fileTarget) locate(f *Finding) {
 	}
 }
 
-// read calls emit with every row of a file as a document.
-func (t *fileTarget) read(p *partFile, emit func(value []byte)) error {
+// readPart calls emit with every row of a file as a document.
+func (t *fileTarget) readPart(p *partFile, emit func(value []byte)) error {
 	h, err := os.Open(filepath.Join(t.rows.spec.Path, p.name))
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func judgeFiles(t *testing.T, spec Spec, o Options, rows int) *Result {
 	o.withDefaults()
 	c, err := newRecounting(&spec, &o)
 	must(t, err)
-	must(t, c.readFiles(t.Context(), c.targets[0]))
+	must(t, c.readTarget(t.Context(), c.targets[0]))
 	for i := range rows {
 		c.r.RecordsIn++
 		c.enter(c.order[0], &stream.Record{Topic: inTopic, Partition: int32(i % 2), Offset: int64(i / 2), Value: orderOf(i).input(), Pos: -1})

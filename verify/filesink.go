@@ -59,7 +59,7 @@ var decimalType = regexp.MustCompile(`^decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)$`)
 // compileFile compiles what a file sink has beyond key and value.
 func (s *sinkPlan) compileFile(env expr.Env) error {
 	f := &fileRows{node: s.node, spec: s.spec.File}
-	s.file = f
+	s.rows = f
 	for _, p := range f.spec.PartitionBy {
 		prog, err := compileIn(s.name, "partition_by."+p.Name, p.Value, env)
 		if err != nil {
@@ -196,8 +196,6 @@ func (c *fileCell) csv(dst, text []byte) []byte {
 	}
 	return jsondoc.AppendString(dst, text)
 }
-
-var errMisfit = errors.New("the value does not fit its column")
 
 // typed writes a value as a Parquet file gives it back.
 func (c *fileCell) typed(dst []byte, v expr.Value) ([]byte, error) {

@@ -12,9 +12,10 @@ import (
 
 	"etl/internal/kafkaconn"
 	"etl/internal/kafkatest"
+	"etl/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(pgtest.Runner(m))) }
 
 // eachBroker runs a test with some topics of three partitions, on the in-process
 // broker and on a real one.

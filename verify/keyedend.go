@@ -84,7 +84,7 @@ func (c *keyedCheck) say() {
 	if c.shared > 0 {
 		c.r.notChecked("%s: %s: %s keys that look like another key in the rows", c.t.topic, c.k.feed, thousands(c.shared))
 	}
-	if c.a.onChange && c.t.appendTime && c.t.file == nil {
+	if c.a.onChange && c.t.appendTime && c.t.place == nil {
 		c.r.notChecked("%s: the time of rows: the topic replaces it (message.timestamp.type)", c.t.topic)
 	}
 	if !c.a.onChange {

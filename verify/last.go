@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"etl/expr"
-	"etl/internal/pgconn"
 	"etl/stream"
 )
 
@@ -18,12 +17,6 @@ type LastSink struct {
 	Key, Fields []Field
 	Postgres    *PostgresTable
 	Redis       *RedisKeys
-}
-
-// PostgresTable is a table, schema.name.
-type PostgresTable struct {
-	Conn          pgconn.Config
-	Schema, Table string
 }
 
 // RedisKeys are the keys under a prefix: hashes, or strings.
@@ -47,6 +40,8 @@ type lastRows struct {
 	want map[string]map[uint16]string
 	seen streams
 	got  map[string]string
+	// columns are those of a table.
+	columns tableColumns
 	// ignored are fields that cannot be compared, and why nothing can, "" when it can.
 	ignored []string
 	opaque  string
@@ -76,7 +71,10 @@ func (p *plan) addLast(sp *sinkPlan, env expr.Env) error {
 	}
 	l.name = "redis " + strconv.Quote(sp.node.name)
 	if t := l.spec.Postgres; t != nil {
-		l.name = t.Schema + "." + t.Table
+		l.name = t.name()
+		for _, f := range slices.Concat(l.spec.Key, l.spec.Fields) {
+			l.columns.names = append(l.columns.names, f.Name)
+		}
 	} else if r := l.spec.Redis; r != nil {
 		l.name = "redis " + r.Prefix + "*"
 	}
@@ -86,21 +84,19 @@ func (p *plan) addLast(sp *sinkPlan, env expr.Env) error {
 	return nil
 }
 
-// text is a value as it is compared: exact, and without the ways to write it.
-func (l *lastRows) text(v expr.Value) string {
-	if l.spec.Redis != nil {
-		if s, ok := v.Text(); ok {
-			return s
-		}
-		return string(v.AppendJSON(nil))
-	}
-	if n, ok := v.Number(); ok {
-		return string(n.AppendCanonical(nil))
+// text is the value of a field as it is compared: exact, and without the ways to write it.
+func (l *lastRows) text(f Field, v expr.Value) (string, error) {
+	switch {
+	case l.spec.Postgres != nil && slices.Contains(l.ignored, f.Name):
+		return "", nil
+	case l.spec.Postgres != nil:
+		text, err := l.columns.expected(nil, f.Name, v)
+		return string(text), err
 	}
 	if s, ok := v.Text(); ok {
-		return quoted(s)
+		return s, nil
 	}
-	return string(v.AppendJSON(nil))
+	return string(v.AppendJSON(nil)), nil
 }
 
 // expect takes a record that comes to the sink.
@@ -126,7 +122,9 @@ func (l *lastRows) row(rec *stream.Record) (key, row string, err error) {
 		if v.IsNull() {
 			return "", "", errNoKey
 		}
-		parts[i] = l.text(v)
+		if parts[i], err = l.text(l.spec.Key[i], v); err != nil {
+			return "", "", err
+		}
 	}
 	if key = l.join(parts); rec.Value == nil {
 		return key, absent, nil
@@ -137,8 +135,11 @@ func (l *lastRows) row(rec *stream.Record) (key, row string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		if !v.IsNull() {
-			values[l.spec.Fields[i].Name] = l.text(v)
+		if v.IsNull() {
+			continue
+		}
+		if values[l.spec.Fields[i].Name], err = l.text(l.spec.Fields[i], v); err != nil {
+			return "", "", err
 		}
 	}
 	return key, l.show(values), nil
@@ -175,6 +176,9 @@ func (c *recounting) readLast(ctx context.Context, l *lastRows) error {
 		read = l.readTable
 	}
 	if err := read(ctx); err != nil {
+		if l.spec.Postgres != nil {
+			return unreadable(err, l.spec.Postgres)
+		}
 		return problem("read", l.name, "%w", err)
 	}
 	l.res.Rows = int64(len(l.got))
@@ -193,7 +197,7 @@ func (c *recounting) checkLast(l *lastRows) {
 	}
 	defer func() { c.r.Sinks = append(c.r.Sinks, l.res) }()
 	if l.opaque != "" {
-		c.r.notChecked("%s: everything: %s", l.name, l.opaque)
+		c.r.leftOut(l.node.name, "%s: everything: %s", l.name, l.opaque)
 		return
 	}
 	for key, rows := range l.want {

@@ -2,19 +2,14 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"etl/expr/decimal"
 	"etl/internal/pgconn"
 )
-
-// comparable types of columns have one form for each value.
-var comparableTypes = []string{"boolean", "smallint", "integer", "bigint", "numeric", "text", "character varying"}
 
 // readTable reads all rows of the table.
 func (l *lastRows) readTable(ctx context.Context) error {
@@ -25,29 +20,16 @@ func (l *lastRows) readTable(ctx context.Context) error {
 	}
 	defer p.Close()
 	return p.With(ctx, func(c *pgconn.Conn) error {
-		types := map[string]string{}
-		err := c.Query(ctx, "SELECT attname, regexp_replace(format_type(atttypid, atttypmod), '\\(.*\\)', '') FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped",
-			[]any{pgconn.Ident(t.Schema, t.Table)}, func(r pgx.Rows) error {
-				var name, typ string
-				err := r.Scan(&name, &typ)
-				types[name] = typ
-				return err
-			})
-		if err != nil {
+		if err := l.columns.ask(ctx, c, t); err != nil {
 			return err
 		}
-		var columns []string
-		for _, f := range slices.Concat(l.spec.Key, l.spec.Fields) {
-			columns = append(columns, pgconn.Ident(f.Name))
-			switch known := slices.Contains(comparableTypes, types[f.Name]); {
-			case known:
-			case slices.Contains(l.spec.Key, f):
-				l.opaque = "the key " + f.Name + " has the type " + types[f.Name] + ", whose values have many forms"
-			default:
-				l.ignored = append(l.ignored, f.Name)
+		l.ignored = l.columns.ignored
+		for _, k := range l.spec.Key {
+			if slices.Contains(l.ignored, k.Name) {
+				l.opaque = "the key " + k.Name + " has the type " + l.columns.types[k.Name] + ", whose values have many forms"
 			}
 		}
-		return c.Query(ctx, "SELECT to_jsonb(x)::text FROM (SELECT "+strings.Join(columns, ", ")+" FROM "+pgconn.Ident(t.Schema, t.Table)+") x", nil, func(r pgx.Rows) error {
+		return c.Query(ctx, "SELECT "+l.columns.list()+" FROM "+pgconn.Ident(t.Schema, t.Table)+" t", nil, func(r pgx.Rows) error {
 			var doc string
 			if err := r.Scan(&doc); err != nil {
 				return err
@@ -59,14 +41,14 @@ func (l *lastRows) readTable(ctx context.Context) error {
 
 // takeRow takes a row of the table as a JSON object.
 func (l *lastRows) takeRow(doc string) error {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(doc), &raw); err != nil {
+	found, err := l.columns.found(doc)
+	if err != nil {
 		return err
 	}
 	values := map[string]string{}
-	for name, v := range raw {
-		if text := canonicalJSON(v); text != "null" {
-			values[name] = text
+	for name, v := range found {
+		if string(v) != "null" {
+			values[name] = string(v)
 		}
 	}
 	parts := make([]string, len(l.spec.Key))
@@ -75,23 +57,6 @@ func (l *lastRows) takeRow(doc string) error {
 	}
 	l.got[l.join(parts)] = l.show(values)
 	return nil
-}
-
-// canonicalJSON writes a scalar as lastRows.text does.
-func canonicalJSON(v json.RawMessage) string {
-	if n, ok := decimal.Parse(string(v)); ok {
-		return string(n.AppendCanonical(nil))
-	}
-	var s string
-	if json.Unmarshal(v, &s) == nil {
-		return quoted(s)
-	}
-	return string(v)
-}
-
-func quoted(s string) string {
-	b, _ := json.Marshal(s) // a string can be
-	return string(b)
 }
 
 // readRedis reads all keys under the prefix.

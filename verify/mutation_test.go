@@ -226,6 +226,24 @@ func TestFaultsInPassThrough(t *testing.T) {
 	}
 }
 
+// What promises at least once may repeat rows, and neither leave out nor change one.
+func TestFaultsInRepeatedPassThrough(t *testing.T) {
+	for seed := range 20 {
+		rng := random(seed)
+		w := passThrough(rng, 2, 5+rng.IntN(60), false)
+		w.spec.AtLeastOnce, w.opts.Finished = true, true
+		for _, m := range mutations {
+			x := w.clone()
+			if !m.make(rng, x) {
+				continue
+			}
+			if r := x.judge(t); r.OK != (m.name == "duplicated") || !m.want(r.Counts) {
+				t.Fatalf("seed %d, %s: %s", seed, m.name, describe(r))
+			}
+		}
+	}
+}
+
 // A row that moves is seen when its rows can be told apart.
 func TestReorderedPassThrough(t *testing.T) {
 	for seed := range 60 {

@@ -15,11 +15,8 @@ func (k *keyedRows) nest() {
 	if k.agg.behind == "" || !k.agg.onChange || !k.feed.ordered || !k.feed.one || !k.keyIsKey() {
 		return
 	}
-	for i, it := range k.agg.items {
-		if name := k.feed.shown[len(k.agg.keys)+i]; it.op == "count" && it.of == nil && it.where == nil && name != "" {
-			k.running, k.counted = &RunningCounts{}, name
-			return
-		}
+	if name := k.countField(); name != "" {
+		k.running, k.counted = &RunningCounts{}, name
 	}
 }
 

@@ -201,6 +201,7 @@ func (c *comparison) reportMissing() {
 	altered := int64(len(c.unexpected))
 	for _, n := range c.unexpected {
 		c.clean = false
+		c.t.res.invented++
 		c.report(Altered, n, "no input gives this row")
 	}
 	for _, g := range c.groups {

@@ -18,6 +18,7 @@ type plan struct {
 	aggs    []*aggregate
 	targets []*target
 	lasts   []*lastRows
+	leftOut []string // sinks to endpoints that nothing is known of
 
 	atLeastOnce bool
 }

@@ -13,6 +13,7 @@ type recounting struct {
 	o        *Options
 	r        *Result
 	clusters map[string]*cluster
+	letters  []string
 }
 
 func recount(ctx context.Context, s *Spec, o *Options) (*Result, error) {
@@ -22,11 +23,7 @@ func recount(ctx context.Context, s *Spec, o *Options) (*Result, error) {
 	}
 	defer c.close()
 	for _, t := range c.targets {
-		read := c.readSink
-		if t.file != nil {
-			read = c.readFiles
-		}
-		if err := read(ctx, t); err != nil {
+		if err := c.readTarget(ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -45,12 +42,20 @@ func recount(ctx context.Context, s *Spec, o *Options) (*Result, error) {
 	return c.conclude(), nil
 }
 
+func (c *recounting) readTarget(ctx context.Context, t *target) error {
+	if t.place != nil {
+		return t.place.read(ctx, c, t)
+	}
+	return c.readSink(ctx, t)
+}
+
 func newRecounting(s *Spec, o *Options) (*recounting, error) {
 	p, err := newPlan(s)
 	if err != nil {
 		return nil, err
 	}
-	c := &recounting{plan: p, o: o, r: &Result{limit: o.Examples, Checked: []string{}, NotChecked: []string{}}, clusters: map[string]*cluster{}}
+	c := &recounting{plan: p, o: o, r: &Result{limit: o.Examples, Checked: []string{}, NotChecked: []string{}, LeftOut: []string{}}, clusters: map[string]*cluster{}}
+	c.letters = s.Letters
 	for _, t := range p.targets {
 		t.prepare(c.r)
 	}
@@ -66,6 +71,7 @@ func (c *recounting) close() {
 // conclude compares, once all is read.
 func (c *recounting) conclude() *Result {
 	c.sayRejected()
+	c.sayLeftOut()
 	for _, t := range c.targets {
 		c.check(t)
 	}

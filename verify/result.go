@@ -33,7 +33,9 @@ type Finding struct {
 	// directories and their rows then.
 	File string `json:"file,omitempty"`
 	Row  int64  `json:"row,omitempty"`
-	Why  string `json:"why"`
+	// Place is where a row lies in a table.
+	Place string `json:"place,omitempty"`
+	Why   string `json:"why"`
 }
 
 // String returns the finding on one line.
@@ -41,6 +43,9 @@ func (f Finding) String() string {
 	s := fmt.Sprintf("%s %s@%d", f.Kind, partitionName(f.Topic, f.Partition), f.Offset)
 	if f.File != "" {
 		s = fmt.Sprintf("%s %s row %d", f.Kind, f.File, f.Row)
+	}
+	if f.Place != "" {
+		s = fmt.Sprintf("%s %s", f.Kind, f.Place)
 	}
 	if f.Key != "" {
 		s += fmt.Sprintf(" key %q", f.Key)
@@ -88,7 +93,12 @@ type SinkResult struct {
 	Rows  int64  `json:"rows"`
 	Counts
 
-	atLeastOnce bool
+	// atLeastOnce says that a job that went back writes rows again, also with other results;
+	// repeats, that a row may be there again, as it was.
+	atLeastOnce, repeats bool
+	// invented are those of Altered that no repetition explains: rows without an aggregate
+	// that no input gives.
+	invented int64
 }
 
 // Open is a partition whose last stable offset stands before its end: a
@@ -102,17 +112,20 @@ type Open struct {
 	Producers []string `json:"producers,omitempty"`
 }
 
-// Result is the outcome of a recount. OK means that everything in Checked holds.
+// Result is the outcome of a recount. OK means that everything in Checked holds; it says
+// nothing of the sinks in LeftOut.
 type Result struct {
 	OK         bool  `json:"ok"`
 	RecordsIn  int64 `json:"records_in"`
 	RecordsOut int64 `json:"records_out"`
 	Counts
-	Checked    []string     `json:"checked"`
-	NotChecked []string     `json:"not_checked"`
-	Sinks      []SinkResult `json:"sinks"`
-	Open       []Open       `json:"open_transactions,omitempty"`
-	Examples   []Finding    `json:"examples,omitempty"`
+	Checked    []string `json:"checked"`
+	NotChecked []string `json:"not_checked"`
+	// LeftOut are the sinks of which nothing was compared; NotChecked says why.
+	LeftOut  []string     `json:"sinks_left_out"`
+	Sinks    []SinkResult `json:"sinks"`
+	Open     []Open       `json:"open_transactions,omitempty"`
+	Examples []Finding    `json:"examples,omitempty"`
 
 	limit int // of Examples
 }
@@ -139,12 +152,23 @@ func (r *Result) notChecked(format string, args ...any) {
 	r.NotChecked = append(r.NotChecked, fmt.Sprintf(format, args...))
 }
 
+// leftOut says that nothing of a sink was compared, and why.
+func (r *Result) leftOut(sink, format string, args ...any) {
+	r.LeftOut = append(r.LeftOut, sink)
+	r.notChecked(format, args...)
+}
+
 // judge sets OK. A finished job must be complete; duplicates are no fault of a sink
-// that promises at least once, and neither is what follows from them.
+// that promises at least once, and neither is what follows from them, in order and counts.
 func (r *Result) judge(o Options) {
 	faults := r.Missing + r.Unread
 	for _, s := range r.Sinks {
-		if !s.atLeastOnce {
+		switch {
+		case s.atLeastOnce:
+			faults += s.invented
+		case s.repeats:
+			faults += s.Altered + s.OutOfOrder
+		default:
 			faults += s.Duplicated + s.Altered + s.OutOfOrder
 		}
 	}
@@ -160,6 +184,9 @@ func (r *Result) Render(w io.Writer) error {
 	word := "OK"
 	if !r.OK {
 		word = "NOT OK"
+	}
+	if len(r.LeftOut) > 0 {
+		word += " (not checked at all: " + strings.Join(r.LeftOut, ", ") + ")"
 	}
 	fmt.Fprintf(&b, "read %s records, found %s rows\n", thousands(r.RecordsIn), thousands(r.RecordsOut))
 	fmt.Fprintf(&b, "missing %s  duplicated %s  altered %s  out of order %s  behind %s  uncommitted %s   %s\n", thousands(r.Missing), thousands(r.Duplicated),

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 )
@@ -10,6 +11,11 @@ import (
 // check compares a target with what was recomputed.
 func (c *recounting) check(t *target) {
 	if t.opaque != "" {
+		for _, f := range t.feeds {
+			if !slices.Contains(c.r.LeftOut, f.to.name) {
+				c.r.LeftOut = append(c.r.LeftOut, f.to.name)
+			}
+		}
 		c.r.notChecked("%s: everything but that its rows can be read: %s", t.topic, t.opaque)
 		c.r.Sinks = append(c.r.Sinks, t.res)
 		return
@@ -45,15 +51,18 @@ func (t *target) hasPlainFeed() bool {
 func (c *recounting) sayPlain(t *target, f *feed) {
 	what := "key, value, headers and time of each row, and how often it is there"
 	switch {
-	case t.file != nil:
-		what = "partition and contents of each row, and how often it is there"
+	case t.place != nil:
+		what = t.place.compared()
 	case t.appendTime:
 		what = "key, value and headers of each row, and how often it is there"
 		c.r.notChecked("%s: the time of rows: the topic replaces it (message.timestamp.type)", t.topic)
 	}
-	if f.ordered {
+	switch {
+	case f.ordered:
 		what += "; in each partition the order of every source partition"
-	} else {
+	case t.place != nil && t.place.unordered() != "":
+		c.r.notChecked("%s: %s: order: %s", t.topic, f, t.place.unordered())
+	default:
 		c.r.notChecked("%s: %s: order: the way deals records out over another number of subtasks and promises none", t.topic, f)
 	}
 	c.r.checked("%s: %s: %s", t.topic, f, what)
@@ -119,5 +128,15 @@ func (c *recounting) sayRejected() {
 		default:
 			c.r.notChecked("%s: cannot process %s records, and stops at the first of them (on_error: fail); the recount leaves them out: %v", n.name, thousands(n.rejected), n.first)
 		}
+	}
+}
+
+// sayLeftOut writes down which sinks were not looked at.
+func (c *recounting) sayLeftOut() {
+	for _, name := range c.plan.leftOut {
+		c.r.leftOut(name, "%s: everything: an endpoint cannot be asked what it has; where it writes that down, --received %s=FILE compares it", name, name)
+	}
+	for _, name := range c.letters {
+		c.r.leftOut(name, "%s: everything: records that became dead letters are expected nowhere else, and not looked for here", name)
 	}
 }

@@ -15,13 +15,17 @@ type sinkPlan struct {
 	key, value *expr.Program
 	asJSON     bool // how value is written
 	target     *target
-	file       *fileRows // of a file sink
+	rows       maker     // of a sink that writes no topic
 	last       *lastRows // of a sink that keeps the last row per key; it has no target
 	keyBuf     []byte
 	valueBuf   []byte
 }
 
 func (p *plan) addSink(s *Sink) error {
+	if s.Endpoint != nil && len(s.Endpoint.Received) == 0 {
+		p.leftOut = append(p.leftOut, s.Name)
+		return nil
+	}
 	n, in, err := p.add(s.Name, "sink", s.Inputs, s.OnError, s.Parallelism)
 	if err != nil {
 		return err
@@ -35,11 +39,23 @@ func (p *plan) addSink(s *Sink) error {
 		return err
 	}
 	sp.target = p.targetOf(s)
-	if sp.file != nil {
-		sp.target.file, sp.target.appendTime = &fileTarget{rows: sp.file}, true // files have no time
-	}
+	sp.takePlace()
 	sp.target.res.atLeastOnce = sp.target.res.atLeastOnce || s.AtLeastOnce || p.atLeastOnce
 	return nil
+}
+
+// takePlace gives the target its place, when it is no topic.
+func (s *sinkPlan) takePlace() {
+	t := s.target
+	switch {
+	case s.spec.File != nil:
+		t.place = &fileTarget{rows: s.rows.(*fileRows)}
+	case s.spec.Append != nil:
+		s.compileAppend(t)
+	case s.spec.Endpoint != nil:
+		s.compileEndpoint(t)
+	}
+	t.appendTime = t.appendTime || t.place != nil // rows there have no time
 }
 
 func (s *sinkPlan) compile(env expr.Env) (err error) {
@@ -47,6 +63,9 @@ func (s *sinkPlan) compile(env expr.Env) (err error) {
 		if err := s.compileFile(env); err != nil || s.fields != nil {
 			return err
 		}
+	}
+	if s.spec.Append != nil {
+		return s.mapped(s.spec.Append.Columns, env)
 	}
 	if s.spec.Key != "" {
 		if s.key, err = compileIn(s.name, "key", s.spec.Key, env); err != nil {
@@ -57,7 +76,7 @@ func (s *sinkPlan) compile(env expr.Env) (err error) {
 	switch {
 	case len(s.spec.Map) > 0:
 		return s.mapped(s.spec.Map, env)
-	case value == "" && (s.spec.Encode == "json" || s.spec.File != nil) && env.This.Format == stream.Text:
+	case value == "" && (s.spec.Encode == "json" || s.spec.File != nil || s.spec.Endpoint != nil) && env.This.Format == stream.Text:
 		value = "this"
 	case value == "":
 		return nil
@@ -66,12 +85,19 @@ func (s *sinkPlan) compile(env expr.Env) (err error) {
 	return err
 }
 
-// targetOf returns the topic of a sink, which several sinks may share.
+// targetOf returns the topic or place of a sink, which several sinks may share.
 func (p *plan) targetOf(s *Sink) *target {
 	at, topic := strings.Join(s.Conn.SeedBrokers, ",")+" "+s.Topic, s.Topic
-	if s.File != nil {
+	switch {
+	case s.File != nil:
 		topic = filepath.Join(s.File.Path, strings.TrimSuffix(s.File.prefix(), "."))
 		at = "file " + topic
+	case s.Append != nil:
+		topic = s.Append.Postgres.name()
+		at = "table " + s.Append.Postgres.Conn.System() + " " + topic
+	case s.Endpoint != nil:
+		topic = "endpoint " + s.Name
+		at = topic
 	}
 	for _, t := range p.targets {
 		if t.id == at {
@@ -86,8 +112,8 @@ func (p *plan) targetOf(s *Sink) *target {
 // row returns what the sink writes for a record; ok is false when it rejects it.
 // The bytes are good until the next call.
 func (s *sinkPlan) row(rec *stream.Record) (key, value []byte, headers []stream.Header, ok bool) {
-	if s.file != nil {
-		value, headers, err := s.file.row(s, rec)
+	if s.rows != nil {
+		value, headers, err := s.rows.row(s, rec)
 		if err != nil {
 			s.reject(err)
 		}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"etl/internal/kafkaconn"
 	"etl/stream"
@@ -14,6 +15,8 @@ type Spec struct {
 	Sources    []Source
 	Transforms []Transform
 	Sinks      []Sink
+	// Letters are sinks of dead letters: they are named in the result, and not looked at.
+	Letters []string
 	// AtLeastOnce says that no sink promises more: then duplicates, and what follows
 	// from them, are counted and are no fault.
 	AtLeastOnce bool
@@ -77,7 +80,8 @@ type Field struct{ Name, Value string }
 // Aggregate is one result of an aggregate: Op is count, sum, min or max.
 type Aggregate struct{ Name, Op, Of, Where string }
 
-// Sink is a component that writes to a topic.
+// Sink is a component that writes to a topic, or, with one of Last, File, Append and
+// Endpoint, elsewhere; Conn and Topic are not used then.
 type Sink struct {
 	Name   string
 	Inputs []string
@@ -99,7 +103,11 @@ type Sink struct {
 	// AtLeastOnce is Spec.AtLeastOnce for this sink alone.
 	AtLeastOnce bool
 	// File is set for a sink that writes part files.
-	File        *FileSink
+	File *FileSink
+	// Append is set for a sink that appends rows to a table, Endpoint for one that sends
+	// them to an endpoint.
+	Append      *AppendSink
+	Endpoint    *EndpointSink
 	OnError     string
 	Parallelism int
 }
@@ -125,9 +133,16 @@ func (s *Spec) Problems() (errs []error) {
 	}
 	if len(s.Sources) == 0 || len(s.Sinks) == 0 {
 		bad("empty", "pipeline "+s.Name, "%d sources and %d sinks: there is nothing to compare", len(s.Sources), len(s.Sinks))
+	} else if !slices.ContainsFunc(s.Sinks, Sink.known) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "verify.received", "verify", "sink "+s.Sinks[0].Name,
+			"an endpoint cannot be asked what it has, and the pipeline writes nowhere else: there is nothing to compare").
+			WithFix("let the endpoint write what it takes to a file, one row a line, and name it: --received %s=FILE", s.Sinks[0].Name))
 	}
 	return errs
 }
+
+// known reports whether anything is known of what the sink has.
+func (s Sink) known() bool { return s.Endpoint == nil || len(s.Endpoint.Received) > 0 }
 
 // name of a partition in messages.
 func partitionName(topic string, partition int32) string {

@@ -12,13 +12,13 @@ import (
 	"etl/stream"
 )
 
-// target is a sink topic: the rows found in it, and what they have to be.
+// target is a sink topic, or a place beside Kafka: the rows found in it, and what they have to be.
 type target struct {
 	id, topic string
 	conn      kafkaconn.Config
 	feeds     []*feed
 	keyed     []*keyedRows // one for each feed from an aggregate
-	file      *fileTarget  // of a file sink
+	place     place        // of a sink that writes no topic
 	// opaque says why rows cannot be told apart; "" when they can.
 	opaque string
 
@@ -96,6 +96,9 @@ func (t *target) prepare(r *Result) {
 		}
 	}
 	t.once()
+	if t.place != nil && t.place.unordered() != "" {
+		t.putInOrder()
+	}
 }
 
 // once makes t opaque when an aggregate reaches it on two ways: each of its updates
@@ -128,7 +131,7 @@ func (t *target) distinct(i int) {
 func (k *keyedRows) locate() string {
 	sink := k.feed.to.sink
 	switch {
-	case sink.file != nil && !sink.file.showsKeys(k.feed.shown[:len(k.agg.keys)]):
+	case sink.rows != nil && !sink.rows.showsKeys(k.feed.shown[:len(k.agg.keys)]):
 	case !slices.Contains(k.feed.shown[:len(k.agg.keys)], ""):
 		return ""
 	case k.keyIsKey():
@@ -171,6 +174,11 @@ func (t *target) add(r *kgo.Record) {
 		return
 	}
 	t.plain = append(t.plain, i)
+}
+
+// addDocument takes a row of a place.
+func (t *target) addDocument(value []byte, headers []kgo.RecordHeader, partition int32, offset int64) {
+	t.add(&kgo.Record{Value: value, Headers: headers, Partition: partition, Offset: offset})
 }
 
 // owner returns the aggregate that a row comes from, and its key; nil when it comes

@@ -11,11 +11,17 @@ import (
 	"etl/verify"
 )
 
-// recountTable words a table of which the last row of each key counts.
+// recountTable words a table: all of its rows when they are appended, else the last one of
+// each key.
 func recountTable(c *config.Component, spec *postgres.Sink) verify.Sink {
 	conn := config.Connected[postgres.Connection](c, "connection", spec.Connection)
 	schema, name, _ := sqltxn.SplitTable(spec.Table) // the loader has checked it
-	l := &verify.LastSink{Postgres: &verify.PostgresTable{Conn: conn.Conn(), Schema: schema, Table: name}}
+	table := verify.PostgresTable{Conn: conn.Conn(), Schema: schema, Table: name}
+	if spec.Mode == string(sqltxn.Append) {
+		return verify.Sink{Name: c.Name, Inputs: c.Inputs(), Append: &verify.AppendSink{Postgres: table, Columns: recountFields(spec.Columns)},
+			AtLeastOnce: spec.Delivery == "at_least_once", OnError: onError(c), Parallelism: c.Parallelism}
+	}
+	l := &verify.LastSink{Postgres: &table}
 	for _, f := range recountFields(spec.Columns) {
 		if !slices.Contains(spec.Key, f.Name) {
 			l.Fields = append(l.Fields, f)
