@@ -22,23 +22,33 @@ type output struct {
 	bare bool // before a compressor: nobody asks for the sum
 }
 
+// Write takes p. What goes to the file goes in whole buffers: a write that ends within a
+// page makes the kernel take up that page twice.
 func (o *output) Write(p []byte) (int, error) {
-	if len(o.buf)+len(p) > bufferSize {
-		if err := o.flush(); err != nil {
-			return 0, err
+	n := len(p)
+	o.size += int64(n)
+	for len(p) > 0 {
+		if whole := len(p) / bufferSize * bufferSize; len(o.buf) == 0 && whole > 0 {
+			if err := o.put(p[:whole]); err != nil {
+				return 0, err
+			}
+			p = p[whole:]
+			continue
+		}
+		k := copy(o.buf[len(o.buf):bufferSize], p)
+		o.buf, p = o.buf[:len(o.buf)+k], p[k:]
+		if len(o.buf) == bufferSize {
+			if err := o.flush(); err != nil {
+				return 0, err
+			}
 		}
 	}
-	o.size += int64(len(p))
-	if len(p) >= bufferSize {
-		return len(p), o.put(p)
-	}
-	o.buf = append(o.buf, p...)
-	return len(p), nil
+	return n, nil
 }
 
 // writeLine writes a line and its end.
 func (o *output) writeLine(p []byte) error {
-	if len(o.buf)+len(p) < bufferSize {
+	if len(o.buf)+len(p)+1 < bufferSize {
 		o.buf = append(append(o.buf, p...), '\n')
 		o.size += int64(len(p)) + 1
 		return nil
