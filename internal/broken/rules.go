@@ -16,6 +16,7 @@ const (
 	OffsetsAfterBarrier     Rule = "offsets-after-barrier"        // missing
 	AlignmentSkipped        Rule = "alignment-skipped"            // wrong counts
 	FlushErrorsIgnored      Rule = "flush-errors-ignored"         // missing
+	CapturedBeforeFlush     Rule = "captured-before-flush"        // missing
 	AbortedDeltaDropped     Rule = "aborted-delta-dropped"        // wrong counts
 	AbortedCommitUnlisted   Rule = "aborted-committable-unlisted" // missing
 	FinishErrorTolerated    Rule = "finish-error-tolerated"       // missing
@@ -23,6 +24,7 @@ const (
 	PublishWithoutLog       Rule = "publish-without-log"          // two owners
 	PrepareTagUnchecked     Rule = "prepare-tag-unchecked"        // missing, or declared loss
 	GidOfNewAttempt         Rule = "gid-of-new-attempt"           // declared loss, prepared transactions left
+	RetryInTransaction      Rule = "retry-in-transaction"         // missing
 	MissingIsCommitted      Rule = "missing-is-committed"         // missing
 	StagedRowsDropped       Rule = "staged-rows-dropped"          // declared loss of what was staged
 	PartNotSynced           Rule = "part-not-synced"              // missing, after a loss of power

@@ -25,6 +25,7 @@ var rooms = []room{
 	{"internal/invariant", "", "std"},
 	{"internal/fault", "", "std"},
 	{"internal/broken", "", "std"},
+	{"internal/broken/brokentest", "internal/broken", "testlib"},
 	{"stream", "internal/invariant", "std"},
 
 	{"expr/...", ground + "stream", ""}, // documents, decimals: the pieces

@@ -321,18 +321,6 @@ func TestExplainByState(t *testing.T) {
 	}
 }
 
-// A standby, or a server that was made read only, is passed by: of several hosts the one
-// that can be written to is taken.
-func TestReadOnlyServerIsPassedBy(t *testing.T) {
-	d := pgtest.Shared(t)
-	dsn := d.NewDatabase(t)
-	p := pool(t, dsn)
-	name := strings.TrimPrefix(mustURL(t, dsn).Path, "/")
-	run(t, p, "ALTER DATABASE "+Ident(name)+" SET default_transaction_read_only = on")
-	err := pool(t, dsn).With(t.Context(), func(*Conn) error { return nil })
-	want(t, "connect", err, "retry "+CodeReadOnly)
-}
-
 func mustURL(t *testing.T, s string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(s)
@@ -452,41 +440,3 @@ func TestCopyThatFails(t *testing.T) {
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
-
-// The sessions of an earlier attempt can be ended by name, and only these.
-func TestTerminate(t *testing.T) {
-	dsn := pgtest.Shared(t).NewDatabase(t)
-	cfg := config(t, dsn)
-	l := stream.Lineage{9}
-	open := func(a stream.Attempt) *Pool {
-		p, err := Open(t.Context(), cfg, 1, Application(l, a, "job", "out"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.Close)
-		return p
-	}
-	do(t, open(11), func(ctx context.Context, same *Conn) error {
-		if err := same.Begin(ctx, time.Second); err != nil {
-			return err
-		}
-		do(t, open(1), func(ctx context.Context, old *Conn) error {
-			if err := old.Begin(ctx, time.Second); err != nil {
-				return err
-			}
-			do(t, pool(t, dsn), func(ctx context.Context, c *Conn) error {
-				n, err := c.Terminate(ctx, Application(l, 1, "job", "out"))
-				if n != 1 {
-					t.Errorf("%d sessions ended", n)
-				}
-				return err
-			})
-			if _, err := old.Simple(ctx, "SELECT 1"); err == nil {
-				t.Error("it goes on")
-			}
-			return nil
-		})
-		_, err := same.Simple(ctx, "SELECT 1")
-		return err
-	})
-}

@@ -103,14 +103,19 @@ func (c *Conn) ListPrepared(ctx context.Context, prefix string) (out []Prepared,
 	return out, Explain(err, "list prepared transactions", prefix)
 }
 
-// Terminate ends what sessions under an application name are doing, in this database and
-// of this role, and returns how many there were. A session that holds a lock in a process
-// that was stopped would hold it for ever. One that does nothing is left alone: behind a
-// pooler it may be somebody else's in a moment.
-func (c *Conn) Terminate(ctx context.Context, application string) (n int, err error) {
+// Terminate ends the sessions under one of the application names, in this database and of
+// this role, that are in the middle of something and wait for their client, and returns how
+// many there were. What such a session has locked, a client that was stopped, or is gone
+// without a word, would hold for ever.
+//
+// Others are left alone. One that is at work comes to its end, or to its client. One whose
+// COMMIT waits for a synchronous standby would break that wait off, and show what no standby
+// has. One that does nothing may be somebody else's in a moment, behind a pooler.
+func (c *Conn) Terminate(ctx context.Context, applications []string) (n int, err error) {
 	err = c.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid))::int FROM pg_catalog.pg_stat_activity
-		WHERE application_name = $1 AND state <> 'idle' AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`, []any{application}, &n)
-	return n, Explain(err, "end sessions of an earlier attempt", application)
+		WHERE application_name = ANY($1::text[]) AND state <> 'idle' AND wait_event_type = 'Client'
+		AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`, []any{applications}, &n)
+	return n, Explain(err, "end sessions of earlier attempts", strings.Join(applications[:min(1, len(applications))], ""))
 }
 
 // String returns the server in one line.

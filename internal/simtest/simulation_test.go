@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"etl/internal/broken/brokentest"
 )
 
 // TestSimulation runs the seeds in as many processes as there are processors, each
@@ -30,7 +31,8 @@ func TestSimulation(t *testing.T) {
 	if *seed != 0 {
 		from, n = *seed, 1
 	}
-	binary := buildSelf(t, "synctests")
+	// With this tag the Kafka client waits for its mutexes in a way that lets virtual time pass.
+	binary := brokentest.Build(t, "synctests")
 	ready := time.Now()
 	all := newCoverage()
 	var wg sync.WaitGroup
@@ -74,18 +76,6 @@ func aimAtTheRest(t *testing.T, binary string, all *coverage) {
 			t.Errorf("aimed at %s: %v\n%s", p, err, findings(out))
 		}
 	}
-}
-
-// buildSelf builds this package's tests with tags: with "synctests" the Kafka client
-// waits for its mutexes in a way that lets virtual time pass.
-func buildSelf(t *testing.T, tags string) string {
-	t.Helper()
-	to := filepath.Join(t.TempDir(), "simulation.test")
-	out, err := exec.Command("go", "test", "-c", "-tags", tags, "-o", to, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build with -tags %s: %v\n%s", tags, err, out)
-	}
-	return to
 }
 
 // runShard runs tests of a built binary on one processor.

@@ -72,6 +72,9 @@ var tiers = []tier{
 	{name: "slow", group: "torture", about: "tests on real Kafka and PostgreSQL that wait for a minute, kill many times, or build broken programs",
 		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka", "etl/sink/twophase/postgres"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=4")},
+	{name: "controls", group: "torture", about: "one rule of the sinks for PostgreSQL and Redis broken at a time, which their tests must notice",
+		pkgs: []string{"etl/sink/idempotent/postgres", "etl/sink/idempotent/redis", "etl/sink/wal/postgres"}, flags: append(oneByOne, "-run=^TestControls$"),
+		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1")},
 	{name: "simulation-long", group: "long", about: "the whole engine in virtual time, 2,000 seeds",
 		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=10"}},
 }

@@ -64,6 +64,11 @@ func (b Book) Fence(ctx context.Context, c *pgconn.Conn, attempt stream.Attempt,
 	return nil
 }
 
+// Fencing returns Fence as a Check.
+func (b Book) Fencing(attempt stream.Attempt, exact bool) Check {
+	return func(ctx context.Context, c *pgconn.Conn) error { return b.Fence(ctx, c, attempt, exact) }
+}
+
 // TakeOver makes attempt the only one that may write. It waits, up to the lock timeout of
 // its transaction, for all transactions that have read the fence, those that are prepared
 // included. Who has taken over before waits for nobody: its own transactions have read the

@@ -171,6 +171,23 @@ func TestFence(t *testing.T) {
 	})
 }
 
+// Looking for bad rows among staged ones locks what a merge locks: it reads the fence as
+// well, so that a takeover waits for it, and who was taken over does not begin.
+func TestSiftMergeIsFenced(t *testing.T) {
+	l, g := pairs(t)
+	app := l.staged(g, l.rows(g, []any{1, "a"}))
+	l.do(func(ctx context.Context, c *pgconn.Conn) error {
+		if bad, err := l.book.siftMerge(ctx, c, app); err != nil || len(bad) > 0 {
+			t.Errorf("%v, %v", bad, err)
+		}
+		l.must(l.book.TakeOver(ctx, c, 2))
+		if _, err := l.book.siftMerge(ctx, c, app); stream.ClassOf(err) != stream.Fenced {
+			t.Errorf("who was taken over looks: %v", err)
+		}
+		return nil
+	})
+}
+
 // Taking over waits for every transaction that has read the fence, prepared ones included:
 // afterwards none of them can commit any more.
 func TestTakeOverWaits(t *testing.T) {

@@ -16,6 +16,9 @@
 //	stage_*  the staged rows of one sink, in the columns of its target
 //	reject   rows found bad after their checkpoint was published
 //
+// What looks for bad rows, and commits nothing, reads the fence as well: its locks would
+// outlive the takeover otherwise.
+//
 // All of them are logged tables: an unlogged one is emptied by a crash of the server.
 //
 // # One application of an epoch

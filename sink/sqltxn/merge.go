@@ -213,6 +213,9 @@ func (b Book) siftMerge(ctx context.Context, c *pgconn.Conn, a Application) ([]b
 		return nil, b.explain(err, "look for bad rows")
 	}
 	defer c.Rollback(ctx)
+	if err := b.Fence(ctx, c, a.Attempt, false); err != nil {
+		return nil, err
+	}
 	var lo, hi int32
 	err := c.QueryRow(ctx, "SELECT coalesce(min(etl_seq), 0), coalesce(max(etl_seq), -1) FROM "+pgconn.Ident(a.Merge.Book, a.Merge.Stage)+" WHERE"+set, b.args(a), &lo, &hi)
 	if err != nil {

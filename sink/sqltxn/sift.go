@@ -29,20 +29,30 @@ type rowWriter interface {
 	write(ctx context.Context, c *pgconn.Conn, v *view, lo, hi int, skip map[int]error) error
 }
 
+// Check is what a transaction begins with: it says whether this attempt may still write.
+// nil asks nobody.
+type Check func(ctx context.Context, c *pgconn.Conn) error
+
 // Sift finds the rows that the target refuses, in a transaction that is rolled back.
-// known are those that are known already.
-func (g *Target) Sift(ctx context.Context, c *pgconn.Conn, rows *Rows, known Bad, lockTimeout time.Duration) (Bad, error) {
-	return sift(ctx, c, rows, g.writer(), known, lockTimeout)
+// known are those that are known already. Where there is a fence, the transaction reads it
+// as every other does: it commits nothing, and its locks would still outlive a takeover.
+func (g *Target) Sift(ctx context.Context, c *pgconn.Conn, rows *Rows, known Bad, lockTimeout time.Duration, fence Check) (Bad, error) {
+	return sift(ctx, c, rows, g.writer(), known, lockTimeout, fence)
 }
 
 // sift writes the chunks one after the other, each in a savepoint. One that fails is
 // halved, in order, until single rows fail. What went well stays for what comes after it
 // to meet, so that of two rows which exclude each other the first one is good.
-func sift(ctx context.Context, c *pgconn.Conn, rows *Rows, w rowWriter, known Bad, lockTimeout time.Duration) (Bad, error) {
+func sift(ctx context.Context, c *pgconn.Conn, rows *Rows, w rowWriter, known Bad, lockTimeout time.Duration, fence Check) (Bad, error) {
 	if err := c.Begin(ctx, lockTimeout); err != nil {
 		return nil, pgconn.Explain(err, "look for bad rows", "")
 	}
 	defer c.Rollback(ctx)
+	if fence != nil {
+		if err := fence(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	s := &sifter{ctx: ctx, c: c, w: w, found: known.clone()}
 	err := rows.each(func(i int, v *view) error {
 		s.chunk, s.v = i, v

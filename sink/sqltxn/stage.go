@@ -101,8 +101,8 @@ func (b Book) stagedBefore(ctx context.Context, c *pgconn.Conn, subtask int, id 
 
 // SiftStage finds the rows that the staging table refuses: it has the types of the
 // target, and none of its constraints.
-func (b Book) SiftStage(ctx context.Context, c *pgconn.Conn, g *Target, subtask int, id stream.CheckpointID, rows *Rows, known Bad, lockTimeout time.Duration) (Bad, error) {
-	return sift(ctx, c, rows, b.stageWriter(g, subtask, id), known, lockTimeout)
+func (b Book) SiftStage(ctx context.Context, c *pgconn.Conn, g *Target, subtask int, id stream.CheckpointID, rows *Rows, known Bad, lockTimeout time.Duration, fence Check) (Bad, error) {
+	return sift(ctx, c, rows, b.stageWriter(g, subtask, id), known, lockTimeout, fence)
 }
 
 // DropStaged deletes what the attempts staged under this lineage, less keep. It returns

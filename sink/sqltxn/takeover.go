@@ -2,8 +2,10 @@ package sqltxn
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"etl/internal/fault"
 	"etl/internal/pgconn"
 	"etl/stream"
 )
@@ -15,57 +17,108 @@ const (
 	fenceLock = 500 * time.Millisecond
 )
 
-// Usurp takes the sink over from the owners: it waits for transactions that have read the
-// fence, and ends sessions of lower owners that would hold it for ever, those of a process
-// that was stopped. before is called at the beginning of every try, on its connection; nil
-// for nothing. With hold it says that the fence cannot be taken over yet, and need not be.
-func (b Book) Usurp(ctx context.Context, p *pgconn.Pool, w stream.World, attempt stream.Attempt, owners []stream.Attempt, before func(context.Context, *pgconn.Conn) (hold bool, err error)) error {
+// Successor is an attempt that takes a sink over from the attempts before it.
+//
+// A process that was stopped, or whose machine is gone, leaves sessions that hold what
+// their transactions have locked: the marker it was about to commit, rows, the fence. The
+// server waits for its client, for hours where that one is silent. A successor ends such
+// sessions by their application name, in V5 as well as in V6: what they have not committed
+// their own attempt can only commit again, and the successor does that as well.
+type Successor struct {
+	Book
+	Pool    *pgconn.Pool
+	World   stream.World
+	Attempt stream.Attempt
+	// Owners are the attempts it takes the sink over from.
+	Owners []stream.Attempt
+}
+
+// Evict ends the sessions of owners that wait for their clients, when err says that a lock
+// was not to be had. Without the right to, the wait goes on: the holder may end by itself.
+func (s Successor) Evict(ctx context.Context, err error) {
+	if stream.CodeOf(err) != pgconn.CodeLocked {
+		return
+	}
+	var names []string
+	for _, a := range s.Owners {
+		if a < s.Attempt {
+			names = append(names, pgconn.Application(s.Lineage, a, s.Job, s.Sink))
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	err = s.Pool.With(ctx, func(c *pgconn.Conn) error {
+		n, err := c.Terminate(ctx, names)
+		if n > 0 {
+			s.World.Log.Warn("ended sessions of earlier attempts, which held locks", "sink", s.Sink, "sessions", n)
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		s.World.Log.Info("sessions of earlier attempts could not be ended", "sink", s.Sink, "error", err)
+	}
+}
+
+// Usurp takes the sink over (V6): it rolls back what the owners have prepared, less keep,
+// by whatever delivery they had, and waits for transactions that have read the fence. A
+// transaction that is prepared between looking and taking over keeps the fence from being
+// taken over, and the next try finds it. held says that one of keep does: the fence cannot
+// be taken over then, and need not be.
+func (s Successor) Usurp(ctx context.Context, keep map[string]bool) (held bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fencePatience)
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := p.With(ctx, func(c *pgconn.Conn) error {
-			if before != nil {
-				if hold, err := before(ctx, c); hold || err != nil {
-					return err
-				}
-			}
-			return b.takeOverOnce(ctx, c, attempt)
-		})
-		if err == nil || stream.ClassOf(err) != stream.Retry || w.Clock.Sleep(ctx, wait) != nil {
+		err := s.Pool.With(ctx, func(c *pgconn.Conn) (err error) {
+			held, err = s.usurpOnce(ctx, c, keep)
 			return err
+		})
+		if err == nil || stream.ClassOf(err) != stream.Retry || s.World.Clock.Sleep(ctx, wait) != nil {
+			return held, err
 		}
-		if stream.CodeOf(err) == pgconn.CodeLocked {
-			b.endSessions(ctx, p, w, attempt, owners)
-		}
+		s.Evict(ctx, err)
 	}
 }
 
-func (b Book) takeOverOnce(ctx context.Context, c *pgconn.Conn, attempt stream.Attempt) error {
+func (s Successor) usurpOnce(ctx context.Context, c *pgconn.Conn, keep map[string]bool) (held bool, err error) {
+	left, err := s.rollBack(ctx, c, keep)
+	if err != nil {
+		return false, err
+	}
+	fault.Point("postgres.fence.rolled")
+	if left > 0 {
+		return true, nil
+	}
 	if err := c.Begin(ctx, fenceLock); err != nil {
-		return pgconn.Explain(err, "take over", "")
+		return false, pgconn.Explain(err, "take over", "")
 	}
-	if err := b.TakeOver(ctx, c, attempt); err != nil {
-		return err
+	if err := s.TakeOver(ctx, c, s.Attempt); err != nil {
+		return false, err
 	}
-	return pgconn.Explain(c.Commit(ctx), "take over", "")
+	return false, pgconn.Explain(c.Commit(ctx), "take over", "")
 }
 
-// endSessions ends what sessions of lower owners are doing. Without the right to, the
-// wait goes on: the holder may end by itself.
-func (b Book) endSessions(ctx context.Context, p *pgconn.Pool, w stream.World, attempt stream.Attempt, owners []stream.Attempt) {
-	for _, a := range owners {
-		if a >= attempt {
+// rollBack rolls back what the owners have prepared under this job, sink and lineage, and
+// returns how many of those to keep are there.
+func (s Successor) rollBack(ctx context.Context, c *pgconn.Conn, keep map[string]bool) (left int, err error) {
+	all, err := c.ListPrepared(ctx, GIDPrefix+s.Lineage.Short()+":")
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range all {
+		id, ok := s.Ours(t.GID)
+		switch {
+		case !ok || !slices.Contains(s.Owners, id.Checkpoint.Attempt()):
+			continue
+		case keep[t.GID]:
+			left++
 			continue
 		}
-		err := p.With(ctx, func(c *pgconn.Conn) error {
-			n, err := c.Terminate(ctx, pgconn.Application(b.Lineage, a, b.Job, b.Sink))
-			if n > 0 {
-				w.Log.Warn("ended sessions of an earlier attempt, which held its fence", "sessions", n, "attempt", a)
-			}
-			return err
-		})
-		if err != nil {
-			w.Log.Info("sessions of an earlier attempt could not be ended", "attempt", a, "error", err)
+		err := c.RollbackPrepared(ctx, t.GID)
+		if err != nil && stream.CodeOf(err) != pgconn.CodeNoSuchPrepared { // somebody else was faster
+			return left, err
 		}
+		s.World.Log.Info("rolled back what an earlier attempt had prepared", "gid", t.GID, "age", t.Age.String())
 	}
+	return left, nil
 }

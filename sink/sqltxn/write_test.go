@@ -118,7 +118,7 @@ func TestSift(t *testing.T) {
 		}
 		var bad Bad
 		l.do(func(ctx context.Context, c *pgconn.Conn) (err error) {
-			bad, err = g.Sift(ctx, c, rows, nil, second)
+			bad, err = g.Sift(ctx, c, rows, nil, second, nil)
 			return err
 		})
 		rejected, err := bad.Rejects(rows, nil)
@@ -155,7 +155,7 @@ func TestTooManyBadRows(t *testing.T) {
 		epoch = append(epoch, []any{i})
 	}
 	err := l.p.With(t.Context(), func(c *pgconn.Conn) error {
-		_, err := g.Sift(t.Context(), c, l.rows(g, epoch...), nil, second)
+		_, err := g.Sift(t.Context(), c, l.rows(g, epoch...), nil, second, nil)
 		return err
 	})
 	if stream.CodeOf(err) != "postgres.too_many_bad_rows" {

@@ -187,7 +187,7 @@ func (r *rows) Write(ctx context.Context) (out []idempotent.Rejected, err error)
 			bad = sqltxn.Bad{}
 		}
 		serr := r.s.pool.With(ctx, func(c *pgconn.Conn) (err error) {
-			bad, err = r.s.target.Sift(ctx, c, r.rows, bad, r.s.cfg.LockTimeout)
+			bad, err = r.s.target.Sift(ctx, c, r.rows, bad, r.s.cfg.LockTimeout, nil)
 			return err
 		})
 		if serr != nil {

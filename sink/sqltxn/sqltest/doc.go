@@ -1,5 +1,6 @@
 // Package sqltest is what the tests of sinks that write SQL tables share: the sink's
-// connection, statements of the test, and an encoder for the rows of package sinktest.
+// connection, statements of the test, a process that is stopped, and an encoder for the
+// rows of package sinktest.
 package sqltest
 
 import (
@@ -7,12 +8,15 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"etl/expr"
 	"etl/expr/decimal"
+	"etl/internal/fault"
 	"etl/internal/pgconn"
 	"etl/sink/sqltxn"
 	"etl/stream"
@@ -45,6 +49,22 @@ func Text(t testing.TB, p *pgxpool.Pool, sql string, args ...any) (s string) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return s
+}
+
+// Hold stops the first that passes a fault point, as a signal stops a process: there is
+// closed when it stands, and release lets it go on. The end of the test does, too.
+func Hold(t testing.TB, point string) (there <-chan struct{}, release func()) {
+	stopped, free := make(chan struct{}), make(chan struct{})
+	var passed atomic.Bool
+	fault.Watch(func(name string) {
+		if name == point && passed.CompareAndSwap(false, true) {
+			close(stopped)
+			<-free
+		}
+	})
+	release = sync.OnceFunc(func() { close(free) })
+	t.Cleanup(func() { release(); fault.Watch(nil) })
+	return stopped, release
 }
 
 // Encoder writes the key as text and the value, decimal digits, as a number. A record

@@ -147,15 +147,15 @@ func (c *Committer) Marker(ctx context.Context, subtask int) (id stream.Checkpoi
 	return id, err
 }
 
-const (
-	// commitPatience bounds one try of a commit; the ledger makes the next.
-	commitPatience = 30 * time.Second
-	// rowPatience is added for each row that is merged.
-	rowPatience = 500 * time.Microsecond
-)
+// patience bounds one try of a commit, more for each row that is merged; the ledger makes the
+// next.
+func patience(cm *checkpoint.Committable) time.Duration {
+	return 30*time.Second + time.Duration(cm.Rows)*500*time.Microsecond
+}
 
 // Commit commits what the permit covers (B10, V5): COMMIT PREPARED, or the merge. An answer
-// that proves nothing is resolved by the marker.
+// that proves nothing is resolved by the marker. A lower owner that was stopped in the middle
+// of the same commit holds the marker: its session is ended, and the next try has it.
 func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm checkpoint.Committable) (sink.Result, error) {
 	if !permit.Covers(&cm) {
 		return sink.Result{}, fmt.Errorf("I5: checkpoint %s of %s is not covered by the permit of %s", cm.Checkpoint, cm.Lane(), permit.ID())
@@ -164,7 +164,7 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 	if err != nil {
 		return sink.Result{}, err
 	}
-	whole, cancel := context.WithTimeout(ctx, commitPatience+time.Duration(cm.Rows)*rowPatience)
+	whole, cancel := context.WithTimeout(ctx, patience(&cm))
 	defer cancel()
 	var r sink.Result
 	err = c.with(whole, func(conn *pgconn.Conn) (err error) {
@@ -179,6 +179,7 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 		return err
 	})
 	if err != nil && ctx.Err() == nil && (stream.ClassOf(err) == stream.Retry || whole.Err() != nil) {
+		c.successor().Evict(ctx, err)
 		return sink.Result{Outcome: sink.Transient, Detail: err.Error()}, nil
 	}
 	return r, err
@@ -229,8 +230,9 @@ func (c *Committer) commitPrepared(ctx context.Context, conn *pgconn.Conn, book 
 }
 
 func (c *Committer) merge(ctx context.Context, conn *pgconn.Conn, book sqltxn.Book, m *sqltxn.Merge, cm *checkpoint.Committable) (sink.Result, error) {
+	// A lock is waited for less long than the try may take, so that it is known what was waited for.
 	got, rejects, err := book.Apply(ctx, conn, sqltxn.Application{Merge: m, Subtask: cm.Subtask, ID: cm.Checkpoint, Rows: cm.Rows, Attempt: c.env.Attempt,
-		LockTimeout: c.cfg.LockTimeout, Sort: c.cfg.OnError != Fail})
+		LockTimeout: min(c.cfg.LockTimeout, patience(cm)/2), Sort: c.cfg.OnError != Fail})
 	if pgconn.Row(err) != nil {
 		return sink.Result{}, stream.Errorf(stream.Failed, "postgres.row_after_publish", "merge staged rows", fmt.Sprintf("checkpoint %s of %s", cm.Checkpoint, cm.Lane()),
 			"the table refuses a row: %w; the rows stay staged", pgconn.Explain(err, "", "")).

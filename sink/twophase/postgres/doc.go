@@ -50,8 +50,12 @@
 //
 // V4 probes each committable in that order. V5 commits. V6 rolls back what the given lower
 // attempts have prepared, parsed exactly, takes the fence over, which waits for all who
-// have read it, and drops what those attempts staged and no checkpoint lists. A session of
-// a stopped process that holds the fence is ended by its application name. After that no
+// have read it, and drops what those attempts staged and no checkpoint lists. After that no
 // transaction of a lower attempt can begin, be prepared, or commit, and nothing is left to
 // sweep.
+//
+// A session of a stopped process is ended by its application name, when it holds the marker
+// or rows that V5 needs, or the fence that V6 needs. Prepared transactions of lower attempts
+// are in nobody's way before V6: COMMIT PREPARED waits for no lock, and an attempt that
+// prepares has resolved whatever an earlier one had staged.
 package postgres

@@ -11,6 +11,7 @@ import (
 	"etl/internal/fault"
 	"etl/internal/pgconn"
 	"etl/sink"
+	"etl/sink/sqltxn"
 	"etl/stream"
 )
 
@@ -31,20 +32,17 @@ func (c *Committer) Fence(ctx context.Context, owners []stream.Attempt, keep []c
 	return nil
 }
 
+// successor is this attempt as one that takes the sink over.
+func (c *Committer) successor() sqltxn.Successor {
+	return sqltxn.Successor{Book: c.id.book, Pool: c.pools.commit, World: c.env.World, Attempt: c.env.Attempt, Owners: c.env.Owners}
+}
+
 func (c *Committer) fence(ctx context.Context, owners []stream.Attempt, keep []checkpoint.Committable) error {
 	fault.Point("postgres.fence.before")
 	gids, sets := kept(keep)
-	// A transaction that is prepared between looking and taking over keeps the fence from
-	// being taken over, and the next try finds it.
-	held := false
-	err := c.id.book.Usurp(ctx, c.pools.commit, c.env.World, c.env.Attempt, owners, func(ctx context.Context, conn *pgconn.Conn) (bool, error) {
-		left, err := c.rollBack(ctx, conn, owners, gids)
-		if err == nil {
-			fault.Point("postgres.fence.rolled")
-		}
-		held = left > 0
-		return held, err
-	})
+	heir := c.successor()
+	heir.Owners = owners
+	held, err := heir.Usurp(ctx, gids)
 	if err != nil {
 		return err
 	}
@@ -76,31 +74,6 @@ func kept(keep []checkpoint.Committable) (gids map[string]bool, sets map[place]b
 		sets[place{keep[i].Subtask, keep[i].Checkpoint}] = true
 	}
 	return gids, sets
-}
-
-// rollBack rolls back what the owners have prepared under this job, sink and lineage, and
-// returns how many of those to keep are there.
-func (c *Committer) rollBack(ctx context.Context, conn *pgconn.Conn, owners []stream.Attempt, keep map[string]bool) (left int, err error) {
-	all, err := conn.ListPrepared(ctx, "etl:"+c.env.Lineage.Short()+":")
-	if err != nil {
-		return 0, err
-	}
-	for _, t := range all {
-		id, ok := c.id.book.Ours(t.GID)
-		switch {
-		case !ok || !slices.Contains(owners, id.Checkpoint.Attempt()):
-			continue
-		case keep[t.GID]:
-			left++
-			continue
-		}
-		err := conn.RollbackPrepared(ctx, t.GID)
-		if err != nil && stream.CodeOf(err) != pgconn.CodeNoSuchPrepared { // somebody else was faster
-			return left, err
-		}
-		c.env.Log.Info("rolled back what an earlier attempt had prepared", "gid", t.GID, "age", t.Age.String())
-	}
-	return left, nil
 }
 
 // Inspect lists what is prepared or staged under this job and sink, of any lineage,

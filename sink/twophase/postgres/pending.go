@@ -6,7 +6,6 @@ import (
 
 	"etl/checkpoint"
 	"etl/expr"
-	"etl/internal/broken"
 	"etl/internal/fault"
 	"etl/internal/pgconn"
 	"etl/sink"
@@ -111,10 +110,14 @@ func (p *pending) write(ctx context.Context, bad sqltxn.Bad) (_ sqltxn.Bad, err 
 
 func (p *pending) sift(ctx context.Context, c *pgconn.Conn, known sqltxn.Bad) (sqltxn.Bad, error) {
 	w := p.w
-	if w.plan.Strategy == Staged {
-		return w.id.book.SiftStage(ctx, c, w.plan.target, w.env.Subtask, p.e.id, p.e.rows, known, w.cfg.LockTimeout)
+	var fence sqltxn.Check // direct has none
+	if w.plan.Strategy != direct {
+		fence = w.id.book.Fencing(w.env.Attempt, true)
 	}
-	return w.plan.target.Sift(ctx, c, p.e.rows, known, w.cfg.LockTimeout)
+	if w.plan.Strategy == Staged {
+		return w.id.book.SiftStage(ctx, c, w.plan.target, w.env.Subtask, p.e.id, p.e.rows, known, w.cfg.LockTimeout, fence)
+	}
+	return w.plan.target.Sift(ctx, c, p.e.rows, known, w.cfg.LockTimeout, fence)
 }
 
 // attempt writes the epoch once.
@@ -155,7 +158,7 @@ func (p *pending) prepare(ctx context.Context, c *pgconn.Conn, try int, bad sqlt
 		return stream.Errorf(stream.Restart, "postgres.marker_there", "prepare", gid, "the marker of this checkpoint is there already: somebody committed it")
 	}
 	fault.Point("postgres.marked")
-	if err := w.plan.target.Write(ctx, c, e.rows, bad); err != nil && !tolerated(err) {
+	if err := p.insert(ctx, c, bad); err != nil {
 		return pgconn.Explain(err, "write rows", w.cfg.Table)
 	}
 	fault.Point("postgres.prepare.before")
@@ -220,10 +223,4 @@ func listed(ctx context.Context, c *pgconn.Conn, gid string) (bool, error) {
 		}
 	}
 	return false, err
-}
-
-// tolerated is the negative control about the tag of PREPARE TRANSACTION: it also
-// overlooks, as a driver might, the error that made the transaction fail.
-func tolerated(err error) bool {
-	return broken.Is(broken.PrepareTagUnchecked) && pgconn.Row(err) != nil
 }

@@ -110,34 +110,37 @@ func (b *back) Marker(ctx context.Context, subtask int) (id stream.CheckpointID,
 	return id, err
 }
 
-const (
-	// patience bounds one try of a delivery; the ledger makes the next.
-	patience = 30 * time.Second
-	// rowPatience is added for each row.
-	rowPatience = 500 * time.Microsecond
-)
+// patience bounds one try of a delivery, more for each row; the ledger makes the next.
+func patience(e *wal.Entry) time.Duration {
+	return 30*time.Second + time.Duration(e.Rows)*500*time.Microsecond
+}
 
-// Deliver writes rows and marker in one transaction, unless the marker is there.
+// Deliver writes rows and marker in one transaction, unless the marker is there. A lower
+// owner that was stopped in the middle of the same delivery holds the marker: its session is
+// ended, and the next try has it.
 func (b *back) Deliver(ctx context.Context, e *wal.Entry) (r sink.Result, err error) {
 	l, err := layout(e)
 	if err != nil {
 		return r, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(e.Rows)*rowPatience)
+	whole, cancel := context.WithTimeout(ctx, patience(e))
 	defer cancel()
-	d := &delivery{b: b, e: e, layout: l, book: b.bookOf(l)}
-	err = b.pool.With(ctx, func(c *pgconn.Conn) error {
-		if r, err = d.once(ctx, c, nil); pgconn.Row(err) == nil {
+	// A lock is waited for less long than the try may take, so that it is known what was waited for.
+	d := &delivery{b: b, e: e, layout: l, book: b.bookOf(l), locks: min(b.cfg.LockTimeout, patience(e)/2)}
+	err = b.pool.With(whole, func(c *pgconn.Conn) error {
+		if r, err = d.once(whole, c, nil); pgconn.Row(err) == nil {
 			return err
 		}
 		if !b.cfg.Sort {
 			return d.refused(err)
 		}
-		r, err = d.sorted(ctx, c)
+		r, err = d.sorted(whole, c)
 		return err
 	})
 	if err == nil {
-		b.purge(ctx, e.Subtask)
+		b.purge(whole, e.Subtask)
+	} else {
+		b.successor().Evict(ctx, err)
 	}
 	return r, err
 }
@@ -148,6 +151,7 @@ type delivery struct {
 	e      *wal.Entry
 	layout *sqltxn.Layout
 	book   sqltxn.Book
+	locks  time.Duration // how long one lock is waited for
 }
 
 // rows are those of the log, read once for each pass over them. A pass that finds another
@@ -173,7 +177,7 @@ func (d *delivery) rows(ctx context.Context) *sqltxn.Rows {
 
 // once writes the epoch without the rows in bad, which go to the reject table.
 func (d *delivery) once(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) (r sink.Result, err error) {
-	if err := c.Begin(ctx, d.b.cfg.LockTimeout); err != nil {
+	if err := c.Begin(ctx, d.locks); err != nil {
 		return r, pgconn.Explain(err, "deliver rows", d.b.cfg.Table)
 	}
 	defer c.Rollback(ctx)
@@ -236,7 +240,7 @@ func (d *delivery) sorted(ctx context.Context, c *pgconn.Conn) (r sink.Result, e
 		if terr != nil {
 			return r, terr
 		}
-		if bad, err = g.Sift(ctx, c, d.rows(ctx), bad, d.b.cfg.LockTimeout); err != nil {
+		if bad, err = g.Sift(ctx, c, d.rows(ctx), bad, d.locks, d.book.Fencing(d.b.env.Attempt, false)); err != nil {
 			return r, err
 		}
 		if r, err = d.once(ctx, c, bad); pgconn.Row(err) == nil {
@@ -285,10 +289,19 @@ func (b *back) purge(ctx context.Context, subtask int) {
 	}
 }
 
+// successor is this attempt as one that takes the sink over.
+func (b *back) successor() sqltxn.Successor {
+	return sqltxn.Successor{Book: b.book, Pool: b.pool, World: b.env.World, Attempt: b.env.Attempt, Owners: b.env.Owners}
+}
+
 // Fence takes the sink over: afterwards no transaction of the owners can commit. What is
-// kept lies in the log, and needs nothing of the server.
+// kept lies in the log, and needs nothing of the server. What owners have prepared, when
+// the sink was delivered in two phases, goes.
 func (b *back) Fence(ctx context.Context, owners []stream.Attempt, _ []*wal.Entry) error {
-	return b.book.Usurp(ctx, b.pool, b.env.World, b.env.Attempt, owners, nil)
+	heir := b.successor()
+	heir.Owners = owners
+	_, err := heir.Usurp(ctx, nil)
+	return err
 }
 
 // Inspect lists nothing: between two deliveries there is nothing of the sink outside.

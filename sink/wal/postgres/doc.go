@@ -8,9 +8,9 @@
 //
 // The marker's primary key serialises two who deliver the same epoch: the second waits for
 // the first, finds the marker, and does nothing. "fence <= mine" lets a recovery deliver
-// what its predecessor logged before it takes over (V5 comes before V6); after that no
-// transaction of a lower attempt can commit, because each reads the fence first and holds
-// it to its end.
+// what its predecessor logged before it takes over (V5 comes before V6), and ends the session
+// of one that was stopped in the middle of the same delivery; after that no transaction of a
+// lower attempt can commit, because each reads the fence first and holds it to its end.
 //
 // Rows are encoded when they are written, checked against the types of the columns, so a
 // record that does not fit is rejected at once. What only the server can refuse (a unique

@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"etl/checkpoint"
+	"etl/checkpoint/memstore"
+	"etl/internal/pgconn"
+	"etl/internal/pgtest"
+	"etl/sink"
+	"etl/sink/sqltxn"
+	"etl/sink/sqltxn/sqltest"
+	"etl/stream"
+)
+
+// heir is the committer of an attempt, and what it may commit.
+type heir struct {
+	*flow
+	a *checkpoint.Attempt
+	c sink.Committer
+}
+
+func (f *flow) heir(st checkpoint.Storage) *heir {
+	f.Helper()
+	h := &heir{flow: f, c: New(f.cfg).NewCommitter()}
+	var err error
+	if h.a, err = checkpoint.OpenAttempt(f.Context(), st, checkpoint.AttemptOptions{World: f.env.World, Holder: checkpoint.Holder{Host: "test"}}); err != nil {
+		f.Fatal(err)
+	}
+	env := sink.CommitEnv{World: f.env.World, Job: f.job, Lineage: f.env.Lineage, Attempt: h.a.Number(), UID: "out", Owners: h.a.History().Owners(h.a.Number())}
+	if err := h.c.Open(f.Context(), env); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = h.c.Close() }) // never fails
+	return h
+}
+
+// publish publishes what is prepared.
+func (h *heir) publish(cs []checkpoint.Committable) checkpoint.Permit {
+	h.Helper()
+	p, err := h.a.Publish(h.Context(), &checkpoint.Metadata{Version: checkpoint.MetadataVersion, Job: "job", Lineage: h.a.Lineage(), ID: h.id(), Kind: "periodic", Mode: "exactly_once", MaxParallelism: 128, Committables: cs})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return p
+}
+
+// commit commits as the ledger does, which repeats what may get better.
+func (h *heir) commit(p checkpoint.Permit, c checkpoint.Committable) (r sink.Result, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), time.Minute)
+	defer cancel()
+	for {
+		if r, err = h.c.Commit(ctx, p, c); err != nil || r.Outcome != sink.Transient {
+			return r, err
+		}
+	}
+}
+
+// A process that was stopped in the middle of a merge holds the marker and rows. Commits
+// come before fences (V5, V6): its successor ends the session and commits. When the stopped
+// one goes on, it finds that it is done. However long locks may be waited for, a try ends
+// before that.
+func TestStoppedInMerge(t *testing.T) {
+	f := newFlow(newLab(t, pgtest.Shared(t), func(c *Config) { variants["staged upsert"](c); c.LockTimeout = time.Hour }))
+	f.write("a=1", "b=2")
+	cs, st := f.finish().Committables, memstore.New("x")
+	old := f.heir(st)
+	permit := old.publish(cs)
+	stopped, release := sqltest.Hold(t, "postgres.merge.merged")
+	late := make(chan error, 1)
+	var r sink.Result
+	go func() {
+		var err error
+		r, err = old.commit(permit, cs[0])
+		late <- err
+	}()
+	<-stopped
+	next := f.heir(st)
+	restored, err := next.a.Restored(f.id())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := next.commit(restored, cs[0]); err != nil || r.Outcome != sink.Done {
+		t.Errorf("the successor: %+v, %v", r, err)
+	}
+	release()
+	if err := <-late; err != nil || r.Outcome != sink.Already {
+		t.Errorf("who was stopped: %+v, %v", r, err)
+	}
+	if err := next.c.Fence(t.Context(), []stream.Attempt{1}, nil); err != nil {
+		t.Error(err)
+	}
+	if got := f.text("SELECT string_agg(k || n, ' ' ORDER BY k) FROM " + f.cfg.Table); got != "a1 b2" {
+		t.Errorf("the table holds %s", got)
+	}
+}
+
+// Looking for bad rows locks them. Who was taken over may not begin to.
+func TestSiftIsFenced(t *testing.T) {
+	for _, strategy := range []Strategy{Prepared, Staged} {
+		f := newFlow(newLab(t, pgtest.Shared(t), func(c *Config) { preparedUpsert(c); c.Strategy = strategy }))
+		f.write("a=-1")
+		p := f.prepare().(*pending)
+		err := f.w.pools.write.With(t.Context(), func(c *pgconn.Conn) error {
+			if _, err := p.sift(t.Context(), c, sqltxn.Bad{}); err != nil {
+				t.Errorf("%s: the owner may not look: %v", strategy, err)
+			}
+			if err := f.w.id.book.TakeOver(t.Context(), c, 2); err != nil {
+				return err
+			}
+			_, err := p.sift(t.Context(), c, sqltxn.Bad{})
+			return err
+		})
+		if stream.ClassOf(err) != stream.Fenced {
+			t.Errorf("%s: %v", strategy, err)
+		}
+	}
+}
