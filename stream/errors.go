@@ -95,6 +95,9 @@ func (e *Error) WithFix(format string, args ...any) *Error {
 // ClassOf returns the class of the outermost Error in err's chain, Failed when
 // there is none.
 func ClassOf(err error) Class {
+	if err == nil { // who asks for every record is to allocate nothing
+		return Failed
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Class

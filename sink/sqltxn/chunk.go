@@ -101,31 +101,38 @@ func appendFrame(data []byte, row *Row, topic uint16, rec *stream.Record, keep b
 	return data
 }
 
-// add adds a row that no other one replaces.
-func (c *chunk) add(write func([]byte) []byte) {
-	c.live = append(c.live, uint32(len(c.data)))
-	c.data = write(c.data)
+// reserve makes room for n bytes more. It doubles what there is, up to size, for what is
+// moved while a chunk grows is what its rows cost.
+func (c *chunk) reserve(n, size int) {
+	if cap(c.data)-len(c.data) >= n {
+		return
+	}
+	data := make([]byte, len(c.data), max(min(2*cap(c.data), size), len(c.data)+n))
+	copy(data, c.data)
+	c.data = data
+}
+
+// add adds a row, which is the last of data, and that no other one replaces.
+func (c *chunk) add(at int) {
+	c.live = append(c.live, uint32(at))
 	c.total++
 }
 
-// put adds a row that replaces the one of the same key, and reports whether there was one.
-func (c *chunk) put(key []byte, write func([]byte) []byte) (replaced bool) {
+// put adds a row, which is the last of data, in place of the one of the same key.
+func (c *chunk) put(at int, key []byte) {
 	if 4*len(c.live) >= 3*len(c.index) {
 		c.grow()
 	}
 	hash := stream.Hash(key)
 	slot := c.slot(key, hash)
-	at := uint32(len(c.data))
-	c.data = write(c.data)
 	c.total++
 	if n := c.index[slot]; n != 0 {
 		c.dead += len(frameAt(c.data, c.live[n-1]))
-		c.live[n-1] = at
-		return true
+		c.live[n-1] = uint32(at)
+		return
 	}
-	c.live, c.hashes = append(c.live, at), append(c.hashes, hash)
+	c.live, c.hashes = append(c.live, uint32(at)), append(c.hashes, hash)
 	c.index[slot] = uint32(len(c.live))
-	return false
 }
 
 // slot returns where the key is in the index, or where it would be. A key is the
@@ -152,6 +159,21 @@ func (c *chunk) grow() {
 		}
 		c.index[i] = uint32(n + 1)
 	}
+}
+
+// takeIndex takes the index of a chunk over, emptied.
+func (c *chunk) takeIndex(from *chunk) {
+	if cap(from.hashes) > cap(c.hashes) {
+		c.hashes, c.index = from.hashes[:0], from.index
+		clear(c.index)
+	}
+	from.hashes, from.index = nil, nil
+}
+
+// empty returns a chunk without rows in the memory of c.
+func (c *chunk) empty() *chunk {
+	clear(c.index)
+	return &chunk{data: c.data[:0], live: c.live[:0], hashes: c.hashes[:0], index: c.index}
 }
 
 // compact moves the rows that count into fresh memory.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"etl/expr"
+	"etl/expr/decimal"
 	"etl/stream"
 )
 
@@ -52,7 +53,10 @@ func (t *Type) append(dst []byte, v expr.Value, key bool) ([]byte, error) {
 		if v.Kind() != stream.Bool {
 			return dst, t.refuse(v.Kind())
 		}
-		return append(dst, map[bool]byte{true: 1}[v.Bool()]), nil
+		if v.Bool() {
+			return append(dst, 1), nil
+		}
+		return append(dst, 0), nil
 	}
 	if n, ok := v.Number(); ok {
 		switch t.form {
@@ -108,34 +112,21 @@ func (t *Type) checkText(s string) error {
 	return nil
 }
 
-// number is what the encoders need of a decimal.Number.
-type decimalNumber interface {
-	Int64() (int64, bool)
-	Append([]byte) []byte
-	AppendCanonical([]byte) []byte
-}
-
-var intBounds = map[form][2]int64{
-	int2Form: {math.MinInt16, math.MaxInt16}, int4Form: {math.MinInt32, math.MaxInt32}, int8Form: {math.MinInt64, math.MaxInt64},
-}
-
-func (t *Type) appendInt(dst []byte, n decimalNumber) ([]byte, error) {
+func (t *Type) appendInt(dst []byte, n decimal.Number) ([]byte, error) {
 	v, ok := n.Int64()
-	bounds := intBounds[t.form]
-	if !ok || v < bounds[0] || v > bounds[1] {
-		return dst, badValue("a number that is not whole, or out of range for " + t.Declared)
-	}
-	switch t.form {
-	case int2Form:
-		return be.AppendUint16(dst, uint16(v)), nil
-	case int4Form:
+	switch {
+	case ok && t.form == int8Form:
+		return be.AppendUint64(dst, uint64(v)), nil
+	case ok && t.form == int4Form && v == int64(int32(v)):
 		return be.AppendUint32(dst, uint32(v)), nil
+	case ok && t.form == int2Form && v == int64(int16(v)):
+		return be.AppendUint16(dst, uint16(v)), nil
 	}
-	return be.AppendUint64(dst, uint64(v)), nil
+	return dst, badValue("a number that is not whole, or out of range for " + t.Declared)
 }
 
 // appendFloat rounds to the nearest value the column can hold, as the column's type says.
-func (t *Type) appendFloat(dst []byte, n decimalNumber) ([]byte, error) {
+func (t *Type) appendFloat(dst []byte, n decimal.Number) ([]byte, error) {
 	var buf [64]byte
 	bits := 64
 	if t.form == float4Form {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"etl/internal/pgconn"
 	"etl/stream"
@@ -71,16 +72,20 @@ func (l *Layout) Target(ctx context.Context, c *pgconn.Conn) (*Target, error) {
 }
 
 // Frames calls f with the rows of each chunk, without those that others replaced, one
-// behind the other. What f is given is its own.
+// behind the other. What f is given is valid until it returns.
 func (r *Rows) Frames(f func(rows int, data []byte) error) error {
+	var live []byte
 	return r.each(func(_ int, v *view) error {
-		size := 0
+		data, size := v.data, 0
 		for i := range v.rows {
 			size += len(v.frame(i))
 		}
-		data := make([]byte, 0, size)
-		for i := range v.rows {
-			data = append(data, v.frame(i)...)
+		if size < len(data) {
+			live = slices.Grow(live[:0], size)
+			for i := range v.rows {
+				live = append(live, v.frame(i)...)
+			}
+			data = live
 		}
 		if len(v.rows) == 0 {
 			return nil

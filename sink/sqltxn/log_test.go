@@ -30,7 +30,7 @@ func FuzzFrames(f *testing.F) {
 		if l.checkFrames(data, rows) != nil {
 			return
 		}
-		for _, at := range walk(data, max(rows, 0)) {
+		for _, at := range walk(nil, data, max(rows, 0)) {
 			fr := frameAt(data, at)
 			fr.source(nil, l.Topics)
 			_ = fr.toRecord(l.Topics)

@@ -19,8 +19,10 @@ type Memory struct {
 	name  string // of spill files: folder and beginning
 
 	mu    sync.Mutex
-	held  int64 // bytes of closed chunks in memory
-	spare [][]byte
+	held  int64    // bytes of closed chunks in memory
+	spare []*chunk // empty
+	idle  int64    // their bytes
+	wants int64    // how many of these are kept
 	files int
 	// Spilled counts the bytes that went to disk, for messages and tests.
 	spilled int64
@@ -42,31 +44,49 @@ func (m *Memory) Spilled() int64 {
 const (
 	minChunk = 64 << 10
 	maxChunk = 8 << 20
-	// spareChunks is how many empty chunks are kept for use.
-	spareChunks = 4
+	// spareBytes is how much empty memory is kept for use at least.
+	spareBytes = 4 * maxChunk
 )
 
 // chunkSize is how large a chunk gets.
 func (m *Memory) chunkSize() int { return int(min(max(m.limit/8, minChunk), maxChunk)) }
 
-// take returns empty memory for a chunk.
-func (m *Memory) take() []byte {
+// take returns an empty chunk. One that is full is expected to become as large as chunks
+// get.
+func (m *Memory) take(full bool) *chunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.spare); n > 0 {
-		b := m.spare[n-1]
-		m.spare = m.spare[:n-1]
-		return b[:0]
+		c := m.spare[n-1]
+		m.spare[n-1], m.spare = nil, m.spare[:n-1]
+		m.idle -= int64(cap(c.data))
+		return c
 	}
-	return make([]byte, 0, minChunk)
+	if full {
+		return &chunk{data: make([]byte, 0, m.chunkSize())}
+	}
+	return &chunk{data: make([]byte, 0, minChunk)}
 }
 
-// give returns memory. What one huge row made too large goes to the collector.
-func (m *Memory) give(b []byte) {
+// give returns the memory of a chunk. What one huge row made too large goes to the
+// collector.
+func (m *Memory) give(c *chunk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if cap(b) > 0 && cap(b) <= 2*maxChunk && len(m.spare) < spareChunks {
-		m.spare = append(m.spare, b)
+	if n := int64(cap(c.data)); n > 0 && n <= 2*maxChunk && m.idle+n <= max(m.wants, spareBytes) {
+		m.spare, m.idle = append(m.spare, c.empty()), m.idle+n
+	}
+}
+
+// expect says how much an epoch is about to give back. The next one will need as much, and
+// what is spare beyond that is kept no longer.
+func (m *Memory) expect(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wants = bytes
+	for n := len(m.spare); n > 0 && m.idle > max(m.wants, spareBytes); n-- {
+		m.idle -= int64(cap(m.spare[n-1].data))
+		m.spare[n-1], m.spare = nil, m.spare[:n-1]
 	}
 }
 
@@ -95,10 +115,11 @@ func (m *Memory) hold(r *Rows, c *chunk) error {
 	m.mu.Lock()
 	m.spilled += int64(c.size)
 	m.mu.Unlock()
-	m.give(c.data)
+	spare := &chunk{data: c.data}
 	if c.data = nil; !r.past {
-		c.live = nil
+		spare.live, c.live = c.live, nil
 	}
+	m.give(spare)
 	return nil
 }
 
@@ -113,7 +134,7 @@ func (m *Memory) free(c *chunk) {
 		m.held -= int64(len(c.data))
 		m.mu.Unlock()
 	}
-	m.give(c.data)
+	m.give(c)
 	c.data = nil
 }
 

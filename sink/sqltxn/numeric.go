@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+
+	"etl/expr/decimal"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 // appendNumeric writes a number exactly: every digit, and the scale it was written with
 // (1.50 stays 1.50). A column with a scale refuses what it would have to round: an amount
 // that was changed on the way is worse than one that was refused.
-func (t *Type) appendNumeric(dst []byte, n decimalNumber, key bool) ([]byte, error) {
+func (t *Type) appendNumeric(dst []byte, n decimal.Number, key bool) ([]byte, error) {
 	var buf [64]byte
 	text := n.Append(buf[:0])
 	if key {
@@ -41,7 +43,7 @@ type digits struct {
 	scale    int    // digits behind it, as written
 }
 
-// parseDigits reads what decimal.Number writes: -12.340e-7.
+// parseDigits reads what decimal.Number writes: -12.340e-7. It takes text over.
 func parseDigits(text []byte) (d digits, err error) {
 	if len(text) > 0 && text[0] == '-' {
 		d.negative, text = true, text[1:]
@@ -56,7 +58,7 @@ func parseDigits(text []byte) (d digits, err error) {
 	d.point = len(text)
 	if i := bytes.IndexByte(text, '.'); i >= 0 {
 		d.point = i
-		text = append(append(make([]byte, 0, len(text)), text[:i]...), text[i+1:]...)
+		text = append(text[:i], text[i+1:]...)
 	}
 	d.scale = max(len(text)-d.point-exp, 0)
 	d.point += exp

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 
 	"etl/internal/pgconn"
 	"etl/stream"
@@ -97,7 +97,8 @@ func (f frame) source(dst []byte, topics []string) []byte {
 	if topic == "" {
 		return dst
 	}
-	return fmt.Appendf(dst, "%s/%d@%d", topic, partition, offset)
+	dst = strconv.AppendInt(append(append(dst, topic...), '/'), int64(partition), 10)
+	return strconv.AppendInt(append(dst, '@'), offset, 10)
 }
 
 // Rejected is a row that the server refused, as it is kept until the next barrier, which

@@ -61,15 +61,21 @@ func (r *Rows) Add(row *Row, rec *stream.Record) error {
 	if len(row.tuple)+len(rec.Value)+len(rec.Key) > maxRow {
 		return stream.Errorf(stream.Failed, "postgres.row_too_large", "write row", "", "the row has %d bytes, more than the %d a row may have", len(row.tuple), maxRow)
 	}
-	if err := r.room(); err != nil {
+	size := frameHead + len(row.tuple)
+	if r.keep {
+		size += len(rec.Key) + len(rec.Value) // and a little more
+	}
+	if err := r.room(size); err != nil {
 		return err
 	}
-	topic := r.topic(rec.Topic)
-	write := func(data []byte) []byte { return appendFrame(data, row, topic, rec, r.keep) }
+	c := r.open
+	c.reserve(size, r.pool.chunkSize())
+	at := len(c.data)
+	c.data = appendFrame(c.data, row, r.topic(rec.Topic), rec, r.keep)
 	if r.keyed {
-		r.open.put(row.key(), write)
+		c.put(at, row.key())
 	} else {
-		r.open.add(write)
+		c.add(at)
 	}
 	return nil
 }
@@ -77,27 +83,34 @@ func (r *Rows) Add(row *Row, rec *stream.Record) error {
 // maxRow is far below what a frame or a message to the server can hold.
 const maxRow = 256 << 20
 
-// room makes sure that there is an open chunk which is not full. One of which half does
-// not count any more is compacted instead of closed.
-func (r *Rows) room() error {
-	switch {
-	case r.open == nil:
-		r.open = &chunk{data: r.pool.take(), topics: &r.topics}
+// room makes sure that there is an open chunk which has room for size bytes more. One of
+// which half does not count any more is compacted instead of closed.
+func (r *Rows) room(size int) error {
+	switch c := r.open; {
+	case c == nil:
+		r.open = r.pool.take(len(r.chunks) > 0)
+		r.open.topics = &r.topics
 		return nil
-	case len(r.open.data) < r.pool.chunkSize() && len(r.topics) < math.MaxUint16:
+	case (len(c.data) == 0 || len(c.data)+size <= r.pool.chunkSize()) && len(r.topics) < math.MaxUint16:
 		return nil
-	case r.open.dead >= len(r.open.data)/2 && !r.past:
-		r.pool.give(r.open.compact(r.pool.take()))
+	case c.dead >= len(c.data)/2 && !r.past:
+		spare := r.pool.take(true)
+		spare.data = c.compact(spare.data)
+		r.pool.give(spare)
 		return nil
 	}
+	return r.close()
+}
+
+// close closes the open chunk and opens another one, which takes over the index: a closed
+// one needs it no more.
+func (r *Rows) close() error {
 	c := r.open
-	r.open = nil
-	c.index, c.hashes = nil, nil
+	r.open = r.pool.take(true)
+	r.open.topics = &r.topics
+	r.open.takeIndex(c)
 	r.chunks = append(r.chunks, c)
-	if err := r.pool.hold(r, c); err != nil {
-		return err
-	}
-	return r.room()
+	return r.pool.hold(r, c)
 }
 
 // topic returns the index of a topic.
@@ -120,7 +133,12 @@ func (r *Rows) Join(later *Rows) *Rows {
 
 // Free gives the memory back.
 func (r *Rows) Free() {
-	for _, c := range r.all() {
+	all, bytes := r.all(), int64(0)
+	for _, c := range all {
+		bytes += int64(cap(c.data))
+	}
+	r.pool.expect(bytes)
+	for _, c := range all {
 		r.pool.free(c)
 	}
 	r.chunks, r.open = nil, nil
@@ -139,6 +157,7 @@ func (v *view) frame(i int) frame { return frameAt(v.data, v.rows[i]) }
 // each calls f with every chunk in order. What f is given is valid until it returns.
 func (r *Rows) each(f func(i int, v *view) error) error {
 	var loaded []byte
+	var offsets []uint32
 	for i, c := range r.all() {
 		v := &view{data: c.data, rows: c.live, topics: *c.topics}
 		if c.load != nil {
@@ -146,7 +165,8 @@ func (r *Rows) each(f func(i int, v *view) error) error {
 			if err != nil {
 				return err
 			}
-			v.data, v.rows = data, walk(data, n)
+			offsets = walk(offsets[:0], data, n)
+			v.data, v.rows = data, offsets
 		}
 		if c.file != nil {
 			var err error
@@ -155,11 +175,13 @@ func (r *Rows) each(f func(i int, v *view) error) error {
 			}
 			v.data = loaded
 			if v.rows == nil {
-				v.rows = walk(loaded, c.rowCount)
+				offsets = walk(offsets[:0], loaded, c.rowCount)
+				v.rows = offsets
 			}
 		}
 		if r.full {
-			v.rows, v.full = walk(v.data, c.total), true
+			offsets = walk(offsets[:0], v.data, c.total)
+			v.rows, v.full = offsets, true
 		}
 		if err := f(i, v); err != nil {
 			return err
@@ -168,9 +190,9 @@ func (r *Rows) each(f func(i int, v *view) error) error {
 	return nil
 }
 
-// walk returns the offsets of frames that lie one behind the other.
-func walk(data []byte, n int) []uint32 {
-	out := make([]uint32, 0, n)
+// walk appends the offsets of n frames that lie one behind the other.
+func walk(out []uint32, data []byte, n int) []uint32 {
+	out = slices.Grow(out, n)
 	for at := uint32(0); int(at) < len(data); at += uint32(len(frameAt(data, at))) {
 		out = append(out, at)
 	}

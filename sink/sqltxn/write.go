@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 
 	"etl/internal/pgconn"
 )
@@ -21,19 +23,35 @@ const (
 // are the rows, by chunk and position, that were found bad.
 func (g *Target) Write(ctx context.Context, c *pgconn.Conn, rows *Rows, skip Bad) error {
 	w := g.writer()
+	w.arrays = spareArrays.Get().(*arrays)
+	defer w.arrays.free()
 	return rows.each(func(i int, v *view) error { return w.write(ctx, c, v, 0, len(v.rows), skip[i]) })
 }
 
+// arrays are the rows of a statement: what batches of upserts, a few each second, would
+// leave to the collector.
+type arrays struct {
+	rows   []frame
+	values [][]byte // a parameter for each column
+}
+
+func (a *arrays) free() {
+	clear(a.rows[:cap(a.rows)]) // they hold chunks
+	spareArrays.Put(a)
+}
+
+var spareArrays = sync.Pool{New: func() any { return new(arrays) }}
+
 // targetWriter writes rows into the target itself.
 type targetWriter struct {
-	g      *Target
-	copy   string
-	values [][]byte // a parameter for each column
-	types  []uint32
+	*arrays
+	g     *Target
+	copy  string
+	types []uint32
 }
 
 func (g *Target) writer() *targetWriter {
-	w := &targetWriter{g: g, values: make([][]byte, len(g.Columns)), copy: "COPY " + g.Table.String() + " (" + quoted(g.Columns) + ") FROM STDIN (FORMAT binary)"}
+	w := &targetWriter{arrays: new(arrays), g: g, copy: "COPY " + g.Table.String() + " (" + quoted(g.Columns) + ") FROM STDIN (FORMAT binary)"}
 	for _, c := range g.Columns {
 		w.types = append(w.types, c.Type.Array)
 	}
@@ -70,7 +88,7 @@ func counted(got, sent int64, err error) error {
 // keeping it costs nothing: a run of one kind is as long as it is. Where replaced rows
 // count, a batch ends before a key that is in it already.
 func (w *targetWriter) batch(ctx context.Context, c *pgconn.Conn, v *view, lo, hi int, skip map[int]error) (next int, err error) {
-	var rows []frame
+	rows := w.rows[:0]
 	size, deletes := 0, v.frame(lo).deletes()
 	limit, keys := w.limit(), seen{}
 	for next = lo; next < hi && len(rows) < limit && size < batchBytes; next++ {
@@ -83,7 +101,7 @@ func (w *targetWriter) batch(ctx context.Context, c *pgconn.Conn, v *view, lo, h
 			size += len(f.tuple())
 		}
 	}
-	if len(rows) == 0 {
+	if w.rows = rows; len(rows) == 0 {
 		return next, nil
 	}
 	if deletes {
@@ -131,6 +149,7 @@ func (w *targetWriter) delete(ctx context.Context, c *pgconn.Conn, rows []frame)
 // transpose makes an array of each of the first n columns. Fields are copied as they are:
 // the elements of a binary array have the form of fields.
 func (w *targetWriter) transpose(rows []frame, n int) {
+	w.values = slices.Grow(w.values[:0], n)[:n]
 	for i := range n {
 		w.values[i] = appendArrayHead(w.values[i][:0], w.g.Columns[i].Type.OID, uint32(len(rows)))
 	}

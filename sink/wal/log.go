@@ -81,6 +81,9 @@ func (l *Log) Add(row []byte) (int, error) {
 	}
 	if l.open == nil {
 		l.open = make([]byte, 0, 64<<10)
+		if len(l.parts) > 0 { // this one will be as large as the last
+			l.open = make([]byte, 0, partBytes+partBytes/64)
+		}
 	}
 	before := len(l.open)
 	l.open = append(binary.AppendUvarint(l.open, uint64(len(row))), row...)

@@ -40,8 +40,8 @@ type Epoch interface {
 	// Plan is what the Back needs besides the rows. It must depend on nothing that may
 	// change before the delivery: secrets and addresses are the Back's own.
 	Plan() (json.RawMessage, error)
-	// Segments calls f with the rows in order, as bodies of segments. A body must not
-	// change afterwards.
+	// Segments calls f with the rows in order, as bodies of segments. A body is valid until
+	// f returns.
 	Segments(f func(rows int, body []byte) error) error
 	Free()
 }

@@ -174,7 +174,7 @@ func (p *pending) upload(ctx context.Context, up state.Uploader, rows int64) (c 
 	s := Segment{Kind: c.Kind, Checkpoint: p.id, Subtask: w.env.Subtask}
 	err = p.rows.Segments(func(n int, body []byte) error {
 		s.Rows, s.Body = n, body
-		b, err := s.Append(make([]byte, 0, segmentHead+len(s.Kind)+len(body)+segmentTail))
+		b, err := s.Append(u.room(segmentHead + len(s.Kind) + len(body) + segmentTail))
 		if err != nil {
 			return err
 		}
@@ -196,11 +196,22 @@ type uploading struct {
 	ctx     context.Context
 	up      state.Uploader
 	tickets []state.Ticket
+	frames  [][]byte // of the tickets
+	spare   []byte   // one whose ticket is done
 	handles []state.Handle
 }
 
+// room returns empty memory for a segment.
+func (u *uploading) room(size int) []byte {
+	b := u.spare
+	if u.spare = nil; cap(b) < size {
+		b = make([]byte, 0, size)
+	}
+	return b[:0]
+}
+
 func (u *uploading) add(frame []byte) error {
-	u.tickets = append(u.tickets, u.up.Append(state.Rows, frame))
+	u.tickets, u.frames = append(u.tickets, u.up.Append(state.Rows, frame)), append(u.frames, frame)
 	if len(u.tickets) < uploads {
 		return nil
 	}
@@ -210,7 +221,10 @@ func (u *uploading) add(frame []byte) error {
 // first waits for the oldest ticket.
 func (u *uploading) first() error {
 	h, err := u.tickets[0].Wait(u.ctx)
-	u.tickets = u.tickets[1:]
+	if err == nil {
+		u.spare = u.frames[0] // nobody reads it any more
+	}
+	u.tickets, u.frames = u.tickets[1:], u.frames[1:]
 	h.Role = state.Rows
 	u.handles = append(u.handles, h)
 	return err
