@@ -37,6 +37,9 @@ sinks:
 		{"etl_component_records_in_total", []string{`component="out"`}, 150},
 		{"etl_source_lag_records", nil, 0},
 		{"etl_source_position_offset", []string{`topic="` + in + `"`}, 300},
+		{"etl_source_checkpointed_offset", []string{`topic="` + in + `"`}, 300},
+		{"etl_source_group_commit_failures_total", nil, 0},
+		{"etl_sink_batch_records_sum", []string{`component="out"`}, 150},
 		{"etl_pipeline_state", []string{`state="running"`}, 1},
 		{"etl_pipeline_restarts_total", nil, 0},
 		{"etl_component_errors_total", nil, 0},
@@ -46,6 +49,10 @@ sinks:
 		if got := r.metric(m.name, m.labels...); got != m.want {
 			t.Errorf("%s%v is %v, want %v", m.name, m.labels, got, m.want)
 		}
+	}
+	// What a client fetches or sends once more is counted once more.
+	if in, out := r.metric("etl_kafka_client_fetch_records_total", `component="in"`), r.metric("etl_kafka_client_produce_records_total", `component="out"`); in < 300 || out < 150 {
+		t.Errorf("the clients have fetched %v records and sent %v", in, out)
 	}
 	if n := r.metric("etl_checkpoint_completed_total"); n < 1 {
 		t.Errorf("%v checkpoints are completed", n)

@@ -15,9 +15,9 @@ import (
 	"etl/config"
 	"etl/config/kafka"
 	"etl/internal/control"
+	"etl/internal/kafkaconn"
 	"etl/internal/telemetry"
 	"etl/pipeline"
-	sourcekafka "etl/source/kafka"
 	"etl/stream"
 )
 
@@ -67,8 +67,8 @@ func (f runFlags) restore() (r pipeline.RestoreOptions, err error) {
 }
 
 func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
-	lags := &lagHook{}
-	job, err := a.load(file, kafka.Options{OnOpen: lags.opened, AcceptForeign: f.acceptForeign})
+	seen := &observed{clients: map[stream.UID]*kafkaconn.Traffic{}}
+	job, err := a.load(file, kafka.Options{OnOpen: seen.opened, Traffic: seen.traffic, AcceptForeign: f.acceptForeign})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,8 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	a.world.Log, lags.t = t.Logger(), t
+	a.world.Log = t.Logger()
+	seen.to(t)
 	defer t.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // exporters that fail at the end have said so
 	if addr := job.Spec.HTTP.Address; addr != "none" {
 		at, _, err := t.Serve(ctx, addr)
@@ -122,20 +123,6 @@ func (a *app) preflight(ctx context.Context, job *config.Job) error {
 		return shown{err}
 	}
 	return nil
-}
-
-// lagHook passes on what readers say about their lag. Readers open long after the
-// file was loaded, when the telemetry is there.
-type lagHook struct{ t *telemetry.Telemetry }
-
-func (h *lagHook) opened(task stream.TaskID, lag func() []sourcekafka.Lag) {
-	h.t.ObserveLag(task, func() []telemetry.Lag {
-		var out []telemetry.Lag
-		for _, l := range lag() {
-			out = append(out, telemetry.Lag(l))
-		}
-		return out
-	})
 }
 
 // serve runs the job with its control socket and its signals.

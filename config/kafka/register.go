@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"etl/config"
+	"etl/internal/kafkaconn"
 	"etl/source/kafka"
 	"etl/stream"
 )
@@ -15,6 +16,17 @@ type Options struct {
 	// behind it is; OnStall of partitions that make no progress. Both may be nil.
 	OnOpen  func(task stream.TaskID, lag func() []kafka.Lag)
 	OnStall func(task stream.TaskID, s kafka.Stall)
+	// Traffic returns what counts the traffic of a component's clients; nil for nobody.
+	Traffic func(component stream.UID) *kafkaconn.Traffic
+}
+
+// conn returns a connection as the clients of a component take it.
+func (o Options) conn(c *Connection, component stream.UID) kafkaconn.Config {
+	out := c.Conn()
+	if o.Traffic != nil {
+		out.Traffic = o.Traffic(component)
+	}
+	return out
 }
 
 // Register adds the component type kafka to r.

@@ -52,7 +52,7 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	}
 	p := config.Parts{Detail: s.Topic, TimeoutKey: "transaction_timeout"}
 	if conn := config.Connected[Connection](c, "connection", s.Connection); conn != nil {
-		cfg.Conn = conn.Conn()
+		cfg.Conn = o.conn(conn, c.UID)
 		p.Writes = []config.Place{{System: conn.system(), Name: s.Topic}}
 		p.Claims = []config.Claim{{Kind: "transactional ids", Name: conn.system() + " " + s.Prefix + "." + c.Job.Name + "." + string(c.UID), Path: "transactional_id_prefix"}}
 	}

@@ -66,7 +66,7 @@ func (o Options) source(c *config.Component, s *Source) config.Parts {
 	}
 	p := config.Parts{Detail: detail(s)}
 	if conn := config.Connected[Connection](c, "connection", s.Connection); conn != nil {
-		cfg.Cluster = conn.Conn()
+		cfg.Cluster = o.conn(conn, c.UID)
 		for _, t := range s.Topics {
 			p.Reads = append(p.Reads, config.Place{System: conn.system(), Name: t})
 		}

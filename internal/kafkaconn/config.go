@@ -24,6 +24,8 @@ type Config struct {
 	// Log takes what the client does in the background; default none. What a
 	// caller can act on is returned as an error instead.
 	Log *slog.Logger
+	// Traffic counts what the clients do; nil for nobody.
+	Traffic *Traffic
 }
 
 // TLS says how connections are encrypted. TLS 1.2 is the oldest version used.
@@ -79,19 +81,19 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 // Problems returns everything that is wrong with c, all at once.
 func (c *Config) Problems() (errs []error) {
-	bad := func(code, subject, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", subject, format, args...))
+	bad := func(code, subject, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	if len(c.SeedBrokers) == 0 {
-		bad("brokers", "brokers", "no seed broker is given")
+		bad("brokers", "brokers", "name one or more brokers, as host:port", "no seed broker is given")
 	}
 	for _, b := range c.SeedBrokers {
 		if host, port, err := net.SplitHostPort(b); err != nil || host == "" || port == "" {
-			bad("brokers", "broker "+b, "is not of the form host:port")
+			bad("brokers", "broker "+b, "write host:port, such as kafka-1:9092", "is not of the form host:port")
 		}
 	}
 	if t := c.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {
-		bad("tls", "tls", "cert_file %q and key_file %q: both or none must be given", t.CertFile, t.KeyFile)
+		bad("tls", "tls", "give the one that is missing, or remove the other", "cert_file %q and key_file %q: both or none must be given", t.CertFile, t.KeyFile)
 	}
 	if c.SASL != nil {
 		errs = append(errs, c.saslProblems()...)
@@ -100,16 +102,16 @@ func (c *Config) Problems() (errs []error) {
 }
 
 func (c *Config) saslProblems() (errs []error) {
-	bad := func(code, subject, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", subject, format, args...))
+	bad := func(code, subject, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	switch c.SASL.Mechanism {
 	case Plain, ScramSHA256, ScramSHA512:
 	default:
-		bad("sasl", "sasl mechanism "+c.SASL.Mechanism, "is not %s, %s or %s", Plain, ScramSHA256, ScramSHA512)
+		bad("sasl", "sasl mechanism "+c.SASL.Mechanism, "write one of them", "is not %s, %s or %s", Plain, ScramSHA256, ScramSHA512)
 	}
 	if c.SASL.Username == "" || c.SASL.Password == "" {
-		bad("sasl", "sasl", "username and password must be given")
+		bad("sasl", "sasl", "give both", "username and password must be given")
 	}
 	if c.TLS == nil {
 		for _, b := range c.SeedBrokers {

@@ -54,6 +54,9 @@ func (c *Config) Options() ([]kgo.Opt, error) {
 	if c.Log != nil {
 		opts = append(opts, kgo.WithLogger(logger{c.Log}))
 	}
+	if c.Traffic != nil {
+		opts = append(opts, kgo.WithHooks(c.Traffic))
+	}
 	if c.SASL != nil {
 		opts = append(opts, kgo.SASL(c.SASL.mechanism()))
 	}
@@ -170,5 +173,6 @@ func (t *TLS) config() (*tls.Config, error) {
 }
 
 func tlsFile(name string, err error) error {
-	return &stream.Error{Class: stream.BadConfig, Code: "kafka.tls", Op: "read TLS file", Subject: name, Err: err}
+	e := stream.Error{Class: stream.BadConfig, Code: "kafka.tls", Op: "read TLS file", Subject: name, Err: err}
+	return e.WithFix("name a PEM file that this process may read")
 }

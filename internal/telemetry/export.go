@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -54,7 +55,7 @@ func (t *Telemetry) exportMetrics(ctx context.Context, res *resource.Resource) e
 	if t.metrics, err = newMetrics(meter, t.o.Pipeline); err != nil {
 		return fmt.Errorf("make instruments: %w", err)
 	}
-	return t.register(meter)
+	return errors.Join(t.register(meter), t.registerKafka(meter))
 }
 
 func (t *Telemetry) exportTraces(ctx context.Context, res *resource.Resource) error {

@@ -43,6 +43,7 @@ type Telemetry struct {
 	mu          sync.Mutex
 	tasks       map[stream.TaskID]*task
 	lags        map[stream.TaskID]func() []Lag
+	clients     map[stream.UID]func() []KafkaClient
 	splits      map[stream.UID][]stream.Split                         // where a restart would go on
 	txns        map[stream.TaskID]map[stream.CheckpointID]transaction // not ended, by lane
 	phase       string
@@ -74,7 +75,8 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, txns: map[stream.TaskID]map[stream.CheckpointID]transaction{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
+	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, clients: map[stream.UID]func() []KafkaClient{},
+		txns: map[stream.TaskID]map[stream.CheckpointID]transaction{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
 	t.log = slog.New(withAttempt{o.Log.Handler(), &t.attempt}).With("job", o.Pipeline)
 	if err := t.export(ctx); err != nil {
 		return nil, errors.Join(err, t.Shutdown(ctx))

@@ -121,6 +121,10 @@ func TestMetrics(t *testing.T) {
 				{Topic: "text.lines", Partition: 3, NextOffset: 7, End: 7, Timestamp: read}, // nothing waits
 				{Topic: "text.lines", Partition: 4, End: 5, Records: 5, Timestamp: -1}}      // nothing read yet
 		})
+		tl.ObserveKafka("lines", func() []KafkaClient {
+			return []KafkaClient{{Broker: -1, Connects: 3, ConnectErrors: 1, Disconnects: 2, WriteBytes: 40, ReadBytes: 50},
+				{Broker: 2, WriteBytes: 400, WriteErrors: 1, ReadBytes: 5000, ReadErrors: 2, ProduceRecords: 9, ProduceBytes: 90, FetchRecords: 10, FetchBytes: 100, Throttled: 1500 * time.Millisecond}}
+		})
 		time.Sleep(2 * time.Second)
 		datadriven.RunTest(t, "testdata/metrics", func(t *testing.T, d *datadriven.TestData) string {
 			return exposition(t, tl)
