@@ -31,6 +31,9 @@ func (c *Conn) Begin(ctx context.Context, lockTimeout time.Duration) error {
 	if err != nil {
 		c.Rollback(ctx)
 	}
+	if _, own := byOp[Begin][State(err)]; own {
+		return Explain(err, Begin, "")
+	}
 	return err
 }
 

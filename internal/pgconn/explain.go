@@ -23,6 +23,7 @@ const (
 	CommitPrepared   Op = "COMMIT PREPARED"
 	RollbackPrepared Op = "ROLLBACK PREPARED"
 	Connect          Op = "connect"
+	Begin            Op = "begin"
 )
 
 // The codes that callers branch on.
@@ -93,14 +94,17 @@ var byOp = map[Op]map[string]finding{
 		"55000": {stream.Environment, CodePreparedDisabled, "set max_prepared_transactions in postgresql.conf and restart the server, or use strategy: staged"},
 		"53200": {stream.Retry, CodeSlotsExhausted, "raise max_prepared_transactions and restart the server, or finish what others have left prepared (pg_prepared_xacts)"},
 		"0A000": {stream.Environment, "postgres.cannot_prepare", "something the transaction did cannot be prepared (a trigger that uses a temporary table or NOTIFY, for example): use strategy: staged"},
-		"42710": {stream.Failed, "postgres.prepared_duplicate", ""},
+		"42710": {stream.Failed, "postgres.prepared_duplicate", "see what it is (etl txn ls), and finish it; the rows are in the source"},
+	},
+	Begin: {
+		"0A000": readOnly, // READ WRITE, "during recovery": a pooler has gone over to a standby
 	},
 	CommitPrepared:   finishing,
 	RollbackPrepared: finishing,
 }
 
 var finishing = map[string]finding{
-	"55000": {stream.Retry, CodeBusy, ""}, // another session is at it, or waits for a synchronous standby
+	"55000": {stream.Retry, CodeBusy, "another session is at it: see whether it waits for a synchronous standby (pg_stat_activity, wait_event SyncRep)"},
 	"42704": {stream.Failed, CodeNoSuchPrepared, ""},
 	"42501": {stream.Environment, CodePermission, "only the role that prepared a transaction, or a superuser, can finish it: connect as that role"},
 	"0A000": {stream.Environment, "postgres.other_database", "a prepared transaction is finished from the database it was prepared in: connect to that one"},
@@ -113,10 +117,11 @@ var byState = map[string]finding{
 	"42P01": {stream.Environment, CodeMissing, "create it; etl sink init prints what a sink needs"},
 	"42703": {stream.Environment, CodeMissing, "create it, or mend columns:; etl sink init prints what a sink needs"},
 	"3F000": {stream.Environment, CodeMissing, "create it; etl sink init prints what a sink needs"},
+	"42P10": {stream.Environment, "postgres.no_unique_key", "create a unique index on exactly the columns of the key: there was one when the job started"},
+	"42804": {stream.Environment, "postgres.type", "a column has another type than when the job started: start it again; for rows that are staged already change it back first"},
 	"3D000": {stream.Environment, "postgres.database", "create the database, or mend the DSN"},
 	"55P03": {stream.Retry, CodeLocked, "see who holds the lock (pg_locks, pg_prepared_xacts)"},
 	"40P01": {stream.Retry, CodeLocked, "see who else writes to the table"},
-	"40001": {stream.Retry, "postgres.serialization", ""},
 	"57014": {stream.Retry, "postgres.cancelled", "raise statement_timeout for the job's role"},
 	"57P01": {stream.Retry, "postgres.shutting_down", ""},
 	"57P02": {stream.Retry, "postgres.shutting_down", ""},
@@ -124,12 +129,16 @@ var byState = map[string]finding{
 	"57P04": {stream.Environment, "postgres.database", "the database was dropped"},
 	"57P05": {stream.Retry, "postgres.idle_timeout", ""},
 	"25P03": {stream.Retry, "postgres.idle_timeout", "raise idle_in_transaction_session_timeout for the job's role"},
+	"25P04": {stream.Retry, "postgres.cancelled", "raise transaction_timeout for the job's role"},
 	"26000": {stream.Retry, "postgres.pooler", "a pooler between mixes sessions in a way this program does not expect: use transaction pooling"},
 	"42P05": {stream.Retry, "postgres.pooler", "a pooler between mixes sessions in a way this program does not expect: use transaction pooling"},
-	"P0001": {stream.Failed, CodeRow, ""}, // a trigger refused the row
+	"09000": {stream.Failed, CodeRow, ""}, // a trigger failed over the row
+	"27000": {stream.Failed, CodeRow, ""}, // a trigger changed the row meanwhile
 	"21000": {stream.Failed, CodeRow, ""},
 	"44000": {stream.Failed, CodeRow, ""}, // check option of a view
 	"54000": {stream.Failed, CodeRow, ""}, // too large for an index
+	"53100": {stream.Retry, "postgres.resources", "make room on the server's disk"},
+	"53200": {stream.Retry, "postgres.resources", "give the server more memory, or max_locks_per_transaction if its log says so"},
 	"53300": {stream.Retry, "postgres.connections", "raise max_connections of the server, or lower max_connections of the job"},
 }
 
@@ -139,9 +148,11 @@ var byClass = map[string]finding{
 	"22": {stream.Failed, CodeRow, ""},
 	"23": {stream.Failed, CodeRow, ""},
 	"28": {stream.Environment, "postgres.authentication", "check user and password, and pg_hba.conf of the server"},
-	"53": {stream.Retry, "postgres.resources", "the server is out of disk, memory or connections"},
+	"53": {stream.Retry, "postgres.resources", "the server is out of something; its message says of what"},
+	"40": {stream.Retry, "postgres.serialization", ""},
 	"57": {stream.Retry, "postgres.intervention", ""},
 	"58": {stream.Retry, "postgres.system", "look into the server's log"},
+	"P0": {stream.Failed, CodeRow, ""}, // a trigger refused the row
 	"XX": {stream.Failed, "postgres.internal", "look into the server's log"},
 }
 
@@ -162,7 +173,7 @@ func meaning(pe *wire.PgError, op Op) finding {
 // was not carried out. Any other error leaves that open.
 func Answered(err error) bool {
 	var pe *wire.PgError
-	return errors.As(err, &pe) && !strings.HasPrefix(pe.Code, "08") && !strings.HasPrefix(pe.Code, "57P")
+	return errors.As(err, &pe) && !strings.HasPrefix(pe.Code, "08") && !strings.HasPrefix(pe.Code, "57P") && pe.Code != "40003"
 }
 
 // State returns the SQLSTATE of an error, "" when it is no answer of a server.

@@ -66,7 +66,9 @@ func Open(ctx context.Context, cfg Config, size int, application string) (*Pool,
 // Close closes all connections; it waits for those that are in use.
 func (p *Pool) Close() { p.once.Do(p.p.Close) }
 
-// With calls f with a connection. Whatever transaction f leaves open is rolled back.
+// With calls f with a connection. Whatever transaction f leaves open is rolled back. A
+// connection on which the server turns out to be read only is closed: the next one is made
+// to whatever server is the primary by then.
 func (p *Pool) With(ctx context.Context, f func(*Conn) error) error {
 	c, err := p.p.Acquire(ctx)
 	if err != nil {
@@ -75,7 +77,10 @@ func (p *Pool) With(ctx context.Context, f func(*Conn) error) error {
 	defer c.Release()
 	conn := &Conn{c}
 	defer conn.Rollback(ctx)
-	return f(conn)
+	if err = f(conn); stream.CodeOf(err) == CodeReadOnly {
+		conn.Break()
+	}
+	return err
 }
 
 // address names the server in messages.

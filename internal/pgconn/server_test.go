@@ -22,6 +22,31 @@ func TestReadOnlyServerIsPassedBy(t *testing.T) {
 	want(t, "connect", err, "retry "+CodeReadOnly)
 }
 
+// A server that became a standby under a connection, or behind a pooler, is asked again over
+// another one.
+func TestServerBecomesAStandby(t *testing.T) {
+	pgtest.Shared(t) // skips when there is no server to be had
+	d := pgtest.Start(t, pgtest.Config{})
+	dsn := d.NewDatabase(t)
+	run(t, pool(t, dsn), "CREATE TABLE t (i int)", "COPY (SELECT '') TO PROGRAM 'cat > standby.signal'")
+	d.Kill(t)
+	d.Restart(t)
+	p := pool(t, dsn+"&target_session_attrs=read-only") // a new connection would be refused otherwise
+	for what, f := range map[string]func(context.Context, *Conn) error{
+		"begin":           func(ctx context.Context, c *Conn) error { return Explain(c.Begin(ctx, time.Second), "write rows", "t") },
+		"commit prepared": func(ctx context.Context, c *Conn) error { return c.CommitPrepared(ctx, "g", "") },
+		"statement": func(ctx context.Context, c *Conn) error {
+			_, err := c.Exec(ctx, "INSERT INTO t VALUES (1)")
+			return Explain(err, "insert", "t")
+		},
+	} {
+		want(t, what, p.With(t.Context(), func(c *Conn) error { return f(t.Context(), c) }), "retry "+CodeReadOnly)
+		if n := p.p.Stat().IdleConns(); n != 0 {
+			t.Errorf("%s: the connection is kept", what)
+		}
+	}
+}
+
 // The sessions of an earlier attempt can be ended by name, and only these.
 func TestTerminate(t *testing.T) {
 	dsn := pgtest.Shared(t).NewDatabase(t)
