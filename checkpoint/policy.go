@@ -109,37 +109,37 @@ func (p Policy) DrainFor(transactionTimeout time.Duration) (time.Duration, error
 
 // Problems returns everything that is wrong with p, which has its defaults.
 func (p Policy) Problems() (errs []error) {
-	bad := func(code, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "checkpoint."+code, "", "", format, args...))
+	bad := func(code, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "checkpoint."+code, "", "", format, args...).WithFix("%s", fix))
 	}
 	switch p.Mode {
 	case ExactlyOnce, AtLeastOnce, None:
 	default:
-		bad("mode", "mode %q is not exactly_once, at_least_once or none", p.Mode)
+		bad("mode", "write one of them", "mode %q is not exactly_once, at_least_once or none", p.Mode)
 	}
 	if p.Interval <= 0 {
-		bad("interval", "interval %v must be positive", p.Interval)
+		bad("interval", "write 10s, or remove it", "interval %v must be positive", p.Interval)
 	}
 	if p.Timeout <= 0 {
-		bad("timeout", "timeout %v must be positive", p.Timeout)
+		bad("timeout", "write 2m, or remove it", "timeout %v must be positive", p.Timeout)
 	}
 	if p.MinPause > p.Timeout {
-		bad("min_pause", "min_pause %v is longer than timeout %v", p.MinPause, p.Timeout)
+		bad("min_pause", "lower min_pause, or raise timeout", "min_pause %v is longer than timeout %v", p.MinPause, p.Timeout)
 	}
 	if p.MaxConcurrent < 1 {
-		bad("max_concurrent", "max_concurrent %d must be at least 1", p.MaxConcurrent)
+		bad("max_concurrent", "write 1, or remove it", "max_concurrent %d must be at least 1", p.MaxConcurrent)
 	}
 	if p.MaxConcurrent > 1 && p.Mode != ExactlyOnce {
-		bad("max_concurrent", "max_concurrent %d needs mode exactly_once: without alignment a barrier can overtake an earlier one", p.MaxConcurrent)
+		bad("max_concurrent", "remove max_concurrent, or set mode: exactly_once", "max_concurrent %d needs mode exactly_once: without alignment a barrier can overtake an earlier one", p.MaxConcurrent)
 	}
 	if p.MaxConcurrent > 1 && p.MinPause > 0 {
-		bad("max_concurrent", "max_concurrent %d and min_pause %v exclude each other", p.MaxConcurrent, p.MinPause)
+		bad("max_concurrent", "remove one of the two", "max_concurrent %d and min_pause %v exclude each other", p.MaxConcurrent, p.MinPause)
 	}
 	if p.TolerableFailures < 0 {
-		bad("tolerable_failures", "tolerable_failures %d must not be negative", p.TolerableFailures)
+		bad("tolerable_failures", "write 0 or more", "tolerable_failures %d must not be negative", p.TolerableFailures)
 	}
 	if p.Retain < 2 {
-		bad("retain", "retain %d must be at least 2: a sink may have lost the newest one", p.Retain)
+		bad("retain", "write 2 or more", "retain %d must be at least 2: a sink may have lost the newest one", p.Retain)
 	}
 	return errs
 }

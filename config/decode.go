@@ -330,7 +330,7 @@ func (d *decoder) word(n *node, f field) bool {
 	if len(f.words) == 0 || slices.Contains(f.words, n.text) {
 		return true
 	}
-	fix := ""
+	fix := "write " + oneOf(f.words)
 	if near := expr.Near(n.text, f.words); len(near) > 0 {
 		fix = "did you mean " + oneOf(near) + "?"
 	}
@@ -370,7 +370,7 @@ func (d *decoder) number(n *node, v reflect.Value, f field) {
 	case !wholeNumber.MatchString(text):
 		d.bad(n, "type", d.show(n, v.Type())+" is not a whole number", "write digits only")
 	case err != nil || v.OverflowInt(x):
-		d.bad(n, "range", text+" is too large", "")
+		d.bad(n, "range", text+" is too large", "write a smaller number")
 	case f.min != nil && x < *f.min:
 		d.bad(n, "range", fmt.Sprintf("%d is less than %d", x, *f.min), fmt.Sprintf("write %d or more", *f.min))
 	case f.max != nil && x > *f.max:

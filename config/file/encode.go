@@ -131,7 +131,7 @@ func typeOf(c *config.Component, col *config.Pair[Column], p *expr.Program, out 
 	}
 	t, err := file.ParseType(col.Value.Type)
 	if err != nil {
-		c.Problem("columns."+col.Key+".type", "file.columns", err.Error(), "")
+		c.Problem("columns."+col.Key+".type", "file.columns", err.Error(), "write boolean, int64, double, decimal(precision, scale), string, json, timestamp or date")
 		return false
 	}
 	out.Type = t

@@ -128,9 +128,9 @@ func trust(c *config.Component, t *TLS) *tls.Config {
 	pool := x509.NewCertPool()
 	switch {
 	case err != nil:
-		c.Problem("tls.ca_file", "http.tls", err.Error(), "")
+		c.Problem("tls.ca_file", "http.tls", err.Error(), "name a PEM file that this process may read")
 	case !pool.AppendCertsFromPEM(pem):
-		c.Problem("tls.ca_file", "http.tls", t.CAFile+": no PEM certificate in it", "")
+		c.Problem("tls.ca_file", "http.tls", t.CAFile+": no PEM certificate in it", "name a PEM file of certificates")
 	}
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }

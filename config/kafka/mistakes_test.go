@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,8 +60,8 @@ sinks:
 
 // TestOneMistakeOneProblem makes every mistake of three kinds in every pipeline file of
 // the repository: a key with a letter too many, a value of another kind, a value with a
-// letter too many. Each is told once, and nothing else is: no error and no warning that only
-// follows from it.
+// letter too many. Each is told once, with its fix, and nothing else is: no error and no warning
+// that only follows from it.
 func TestOneMistakeOneProblem(t *testing.T) {
 	docs := documents(t)
 	docs["every kind"] = everyKind
@@ -83,12 +85,47 @@ func loads(t *testing.T, root yaml.MapSlice, what string, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ps := loader().Load("p.yaml", b); len(ps) < least || len(ps) > 1 {
+	if _, ps := loader().Load("p.yaml", b); len(ps) < least || len(ps) > 1 || len(ps) == 1 && fixless(&ps[0]) {
 		var out bytes.Buffer
 		if err := ps.Render(&out, config.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		t.Errorf("%s: %d problems\n%s", what, len(ps), out.String())
+	}
+}
+
+// fixless reports whether a problem says not what to do. What an expression should have
+// been, only its writer knows.
+func fixless(p *config.Problem) bool { return p.Fix == "" && !strings.HasPrefix(p.Code, "expr.") }
+
+// TestProblemsHaveFixes: so does every problem that a story of the loader shows.
+func TestProblemsHaveFixes(t *testing.T) {
+	shown := 0
+	for _, pattern := range []string{"../testdata/load/*", "../*/testdata/*"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range strings.Split(string(b), "\n\n") {
+				block = strings.TrimPrefix(block, "----\n----\n")
+				head, _, _ := strings.Cut(block, "\n")
+				kind, rest, _ := strings.Cut(head, " ")
+				if code, _, ok := strings.Cut(rest, " "); !ok || kind != "error" && kind != "warning" || strings.HasPrefix(code, "expr.") {
+					continue
+				}
+				if shown++; !strings.Contains(block, "\n  -> ") {
+					t.Errorf("%s: %s", name, block)
+				}
+			}
+		}
+	}
+	if shown < 100 {
+		t.Errorf("only %d problems were found", shown)
 	}
 }
 

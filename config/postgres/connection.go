@@ -62,18 +62,20 @@ func apart(dsn string) (rest, password string) {
 }
 
 // connectionKeys are the keys behind the codes of internal/pgconn.
-var connectionKeys = map[string]string{"postgres.dsn": "dsn", "postgres.password_in_dsn": "dsn", "postgres.tls": "tls", "postgres.connections": "max_connections", "postgres.name": "schema"}
+var connectionKeys = map[string]string{"postgres.dsn": "dsn", "postgres.password_in_dsn": "dsn", "postgres.tls": "tls", "postgres.connections": "max_connections"}
 
 func checkConnection(c *config.Component, s *Connection) {
 	conn := s.Conn()
-	for _, err := range append(conn.Problems(), sqltxn.CheckName(s.Schema)) {
-		if err != nil {
-			key := connectionKeys[stream.CodeOf(err)]
-			if key == "tls" && s.TLS == nil { // what the address says of it
-				key = "dsn"
-			}
-			c.Reject(key, err)
+	for _, err := range conn.Problems() {
+		key := connectionKeys[stream.CodeOf(err)]
+		if key == "tls" && s.TLS == nil { // what the address says of it
+			key = "dsn"
 		}
+		c.Reject(key, err)
+	}
+	var e *stream.Error
+	if errors.As(sqltxn.CheckName(s.Schema), &e) {
+		c.Reject("schema", e.WithFix("use another name: one that needs quotes cannot be used"))
 	}
 	switch t := s.TLS; {
 	case t == nil || !t.InsecureSkipVerify:

@@ -41,7 +41,7 @@ func (c *Connection) conn() (redis.Conn, error) {
 
 func (t *TLS) config(address string) (*tls.Config, error) {
 	bad := func(format string, args ...any) error {
-		return stream.Errorf(stream.BadConfig, "redis.tls", "", "", format, args...)
+		return stream.Errorf(stream.BadConfig, "redis.tls", "", "", format, args...).WithFix("name PEM files that this process may read, of a certificate and its key")
 	}
 	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if host, _, err := net.SplitHostPort(address); err == nil && out.ServerName == "" {

@@ -74,20 +74,18 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 // Problems returns everything that is wrong with c as far as it can be seen without
 // connecting. Files of certificates are read.
 func (c *Config) Problems() (errs []error) {
-	bad := func(code, format string, args ...any) *stream.Error {
-		e := stream.Errorf(stream.BadConfig, "postgres."+code, "", "", format, args...)
-		errs = append(errs, e)
-		return e
+	bad := func(code, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "postgres."+code, "", "", format, args...).WithFix("%s", fix))
 	}
 	if c.MaxConnections != 0 && c.MaxConnections < 2 {
-		bad("connections", "max_connections %d is less than 2: one connection writes while another one commits", c.MaxConnections)
+		bad("connections", "write 2 or more", "max_connections %d is less than 2: one connection writes while another one commits", c.MaxConnections)
 	}
 	if t := c.TLS; t != nil {
 		if (t.CertFile == "") != (t.KeyFile == "") {
-			bad("tls", "cert_file %q and key_file %q: both or none must be given", t.CertFile, t.KeyFile)
+			bad("tls", "give the one that is missing, or remove the other", "cert_file %q and key_file %q: both or none must be given", t.CertFile, t.KeyFile)
 		}
 		if said(c.DSN, "sslmode") {
-			bad("tls", "sslmode in the DSN and tls exclude each other")
+			bad("tls", "take sslmode out of the DSN, or remove tls", "sslmode in the DSN and tls exclude each other")
 		}
 	}
 	if len(errs) > 0 {

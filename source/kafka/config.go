@@ -99,29 +99,29 @@ func (c Config) WithDefaults() Config {
 func (c *Config) Problems() []error {
 	p := problems{errs: c.Cluster.Problems()}
 	if len(c.Topics) == 0 {
-		p.add("topics", "topics", "no topic is given")
+		p.add("topics", "topics", "name one or more topics", "no topic is given")
 	}
 	for i, t := range c.Topics {
 		if !legalTopic(t) {
-			p.add("topics", "topic "+t, "is not a name Kafka allows: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+			p.add("topics", "topic "+t, "write the name of a topic", "is not a name Kafka allows: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
 		}
 		if slices.Contains(c.Topics[:i], t) {
-			p.add("topics", "topic "+t, "is given twice")
+			p.add("topics", "topic "+t, "list it once", "is given twice")
 		}
 	}
 	p.place("start", c.Start, []Where{Earliest, Latest, Exact}, c.StartOffsets, c.Topics)
 	p.place("end", c.End, []Where{None, Latest, Exact}, c.EndOffsets, c.Topics)
 	if c.Isolation != ReadCommitted && c.Isolation != ReadUncommitted {
-		p.add("isolation", "isolation "+c.Isolation, "is not %s or %s", ReadCommitted, ReadUncommitted)
+		p.add("isolation", "isolation "+c.Isolation, "write one of them", "is not %s or %s", ReadCommitted, ReadUncommitted)
 	}
 	if c.FetchMaxPartitionBytes < 1 || c.FetchMaxBytes < c.FetchMaxPartitionBytes || c.FetchMaxBytes > maxFetch {
-		p.add("fetch", "fetch", "max_bytes %d and max_partition_bytes %d: the second must be at least 1 and at most the first, which is at most %d", c.FetchMaxBytes, c.FetchMaxPartitionBytes, maxFetch)
+		p.add("fetch", "fetch", "raise the first, or lower the second", "max_bytes %d and max_partition_bytes %d: the second must be at least 1 and at most the first, which is at most %d", c.FetchMaxBytes, c.FetchMaxPartitionBytes, maxFetch)
 	}
 	if c.BatchRecords < 1 || c.BatchRecords > 1<<16 {
-		p.add("batch", "batch records", "%d is not between 1 and %d", c.BatchRecords, 1<<16)
+		p.add("batch", "batch records", "choose a number between them", "%d is not between 1 and %d", c.BatchRecords, 1<<16)
 	}
 	if c.StallAfter < time.Second {
-		p.add("stall", "stall_after", "%v is less than a second", c.StallAfter)
+		p.add("stall", "stall_after", "write 1s or more", "%v is less than a second", c.StallAfter)
 	}
 	return p.errs
 }
@@ -131,25 +131,25 @@ const maxFetch = 64 << 20
 
 type problems struct{ errs []error }
 
-func (p *problems) add(code, subject, format string, args ...any) {
-	p.errs = append(p.errs, stream.Errorf(stream.BadConfig, "source."+code, "", subject, format, args...))
+func (p *problems) add(code, subject, fix, format string, args ...any) {
+	p.errs = append(p.errs, stream.Errorf(stream.BadConfig, "source."+code, "", subject, format, args...).WithFix("%s", fix))
 }
 
 // place checks start or end and the offsets that belong to it.
 func (p *problems) place(field string, w Where, allowed []Where, offsets Offsets, topics []string) {
 	if !slices.Contains(allowed, w) {
-		p.add(field, field+" "+string(w), "is not one of %v", allowed)
+		p.add(field, field+" "+string(w), "write one of them", "is not one of %v", allowed)
 	}
 	if (w == Exact) != (len(offsets) > 0) {
-		p.add(field, field+" "+string(w), "%d topics have offsets: they belong to %s: offsets, and it to them", len(offsets), field)
+		p.add(field, field+" "+string(w), "name the offsets of each topic, or none", "%d topics have offsets: they belong to %s: offsets, and it to them", len(offsets), field)
 	}
 	for t, ps := range offsets {
 		if !slices.Contains(topics, t) {
-			p.add(field, field+" "+t, "has offsets and is not in topics")
+			p.add(field, field+" "+t, "list the topic under topics, or remove its offsets", "has offsets and is not in topics")
 		}
 		for n, o := range ps {
 			if n < 0 || o < 0 {
-				p.add(field, field+" "+t, "partition %d, offset %d: neither can be negative", n, o)
+				p.add(field, field+" "+t, "write numbers from 0 on", "partition %d, offset %d: neither can be negative", n, o)
 			}
 		}
 	}

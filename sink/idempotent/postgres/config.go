@@ -70,39 +70,37 @@ func (c Config) WithDefaults() Config {
 // can be seen without connecting.
 func (c *Config) Problems() (errs []error) {
 	errs = c.Conn.Problems()
-	bad := func(code, subject, format string, args ...any) *stream.Error {
-		e := stream.Errorf(stream.BadConfig, "postgres."+code, "", subject, format, args...)
-		errs = append(errs, e)
-		return e
+	bad := func(code, subject, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "postgres."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	if _, _, err := sqltxn.SplitTable(c.Table); err != nil {
-		bad("table", "", "%v", err)
+		bad("table", "", "write table or schema.table; a name that needs quotes cannot be used", "%v", err)
 	}
 	switch {
 	case c.Mode != sqltxn.Upsert && c.Mode != sqltxn.UpsertDelete:
-		bad("mode", "", "mode %s writes a row again in a replay: delivery: idempotent takes upsert or upsert_delete", c.Mode)
+		bad("mode", "", "write mode: upsert, or another delivery", "mode %s writes a row again in a replay: delivery: idempotent takes upsert or upsert_delete", c.Mode)
 	case c.Mode == sqltxn.UpsertDelete && c.Guard != idempotent.NoGuard:
-		bad("mode", "", "a deleted row leaves no version behind, so that a replay could bring it back: mode upsert_delete has no guard (version: none)")
+		bad("mode", "", "write version: none, or mode: upsert", "a deleted row leaves no version behind, so that a replay could bring it back: mode upsert_delete has no guard (version: none)")
 	}
 	if len(c.Key) == 0 {
-		bad("key", "", "delivery: idempotent needs a key: without one a replay adds rows instead of replacing them")
+		bad("key", "", "add key: the columns that a unique index has, or use another delivery", "delivery: idempotent needs a key: without one a replay adds rows instead of replacing them")
 	}
 	names := c.columns()
 	for i, n := range names {
 		if err := sqltxn.CheckName(n); err != nil {
-			bad("columns", n, "%v", err)
+			bad("columns", n, "rename the column in the table, or leave it out", "%v", err)
 		}
 		if slices.Contains(names[:i], n) {
-			bad("columns", n, "the column %q is given twice; %s and %s are the guard's", n, c.VersionColumn, c.ScopeColumn)
+			bad("columns", n, "list it once, or name the columns of the guard by version_column and scope_column", "the column %q is given twice; %s and %s are the guard's", n, c.VersionColumn, c.ScopeColumn)
 		}
 	}
 	for _, k := range c.Key {
 		if !slices.Contains(c.Columns, k) {
-			bad("key", k, "the column %q of the key is not among columns", k)
+			bad("key", k, "add it under columns:, or mend key:", "the column %q of the key is not among columns", k)
 		}
 	}
 	if c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour {
-		bad("lock_timeout", "", "lock_timeout %v is not between 1ms and 1h", c.LockTimeout)
+		bad("lock_timeout", "", "write 10s, or remove it", "lock_timeout %v is not between 1ms and 1h", c.LockTimeout)
 	}
 	return errs
 }

@@ -116,25 +116,25 @@ func (c Config) WithDefaults() Config {
 // Problems returns everything that is wrong with c, which has its defaults, as far as it
 // can be seen without connecting.
 func (c *Config) Problems() (errs []error) {
-	bad := func(code, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "redis."+code, "", "", format, args...))
+	bad := func(code, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "redis."+code, "", "", format, args...).WithFix("%s", fix))
 	}
 	if host, port, ok := strings.Cut(c.Conn.Address, ":"); !ok || host == "" || port == "" {
-		bad("address", "the address %q is not host:port", c.Conn.Address)
+		bad("address", "write host:port, such as localhost:6379", "the address %q is not host:port", c.Conn.Address)
 	}
 	if c.Conn.Database < 0 {
-		bad("database", "database %d is less than 0", c.Conn.Database)
+		bad("database", "write a number from 0 on", "database %d is less than 0", c.Conn.Database)
 	}
 	switch c.Kind {
 	case Hash, String, Counter:
 	default:
-		bad("kind", "kind %q is not hash, string or counter", c.Kind)
+		bad("kind", "write one of them", "kind %q is not hash, string or counter", c.Kind)
 	}
 	if c.Tombstones < time.Second {
-		bad("tombstones", "tombstones %v is less than a second", c.Tombstones)
+		bad("tombstones", "write 168h, or remove it", "tombstones %v is less than a second", c.Tombstones)
 	}
 	if c.Timeout < time.Millisecond {
-		bad("timeout", "timeout %v is less than 1ms", c.Timeout)
+		bad("timeout", "write 10s, or remove it", "timeout %v is less than 1ms", c.Timeout)
 	}
 	return errs
 }

@@ -84,50 +84,50 @@ func orDefault[T comparable](v *T, def T) {
 
 // Problems returns everything that is wrong with c, which has its defaults.
 func (c *Config) Problems() (errs []error) {
-	bad := func(code, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "file."+code, "", "", format, args...))
+	bad := func(code, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "file."+code, "", "", format, args...).WithFix("%s", fix))
 	}
 	if c.Path == "" || filepath.Clean(c.Path) == "/" {
-		bad("path", "path %q is not a directory that may be filled", c.Path)
+		bad("path", "name a directory of its own, such as /data/orders", "path %q is not a directory that may be filled", c.Path)
 	}
 	if !slices.Contains([]Format{JSON, CSV, Parquet}, c.Format) {
-		bad("format", "format %q is not json, csv or parquet", c.Format)
+		bad("format", "write one of them", "format %q is not json, csv or parquet", c.Format)
 	}
 	if !slices.Contains([]Compression{Uncompressed, Gzip, Zstd}, c.Compression) {
-		bad("compression", "compression %q is not none, gzip or zstd", c.Compression)
+		bad("compression", "write one of them", "compression %q is not none, gzip or zstd", c.Compression)
 	}
 	if c.RollSize < 1 || c.RollAge < 0 {
-		bad("roll", "roll.size %d and roll.age %v must be positive", c.RollSize, c.RollAge)
+		bad("roll", "write a size such as 128MiB, and an age of 0s for no limit", "roll.size %d and roll.age %v must be positive", c.RollSize, c.RollAge)
 	}
 	if c.MaxOpen < 1 {
-		bad("max_open", "max_open_files %d must be positive", c.MaxOpen)
+		bad("max_open", "write 64, or remove it", "max_open_files %d must be positive", c.MaxOpen)
 	}
 	return append(errs, c.columnProblems()...)
 }
 
 func (c *Config) columnProblems() (errs []error) {
-	bad := func(code, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "file."+code, "", "", format, args...))
+	bad := func(code, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "file."+code, "", "", format, args...).WithFix("%s", fix))
 	}
 	if c.Format == JSON && len(c.Columns) > 0 {
-		bad("columns", "columns belong to csv and parquet; json takes a map")
+		bad("columns", "give map:, or another format", "columns belong to csv and parquet; json takes a map")
 	}
 	if c.Format != JSON && len(c.Columns) == 0 {
-		bad("columns", "%s needs columns", c.Format)
+		bad("columns", "add columns: { name: expression }", "%s needs columns", c.Format)
 	}
 	names := map[string]bool{}
 	for _, col := range c.Columns {
 		if col.Name == "" || names[col.Name] {
-			bad("columns", "column %q is there twice, or has no name", col.Name)
+			bad("columns", "give every column a name of its own", "column %q is there twice, or has no name", col.Name)
 		}
 		names[col.Name] = true
 		if err := col.Type.check(); err != nil && c.Format == Parquet {
-			bad("columns", "column %s: %v", col.Name, err)
+			bad("columns", "mend its type", "column %s: %v", col.Name, err)
 		}
 	}
 	for i, name := range c.PartitionBy {
 		if name == "" || len(escape(name)) > maxName/2 || slices.Contains(c.PartitionBy[:i], name) {
-			bad("partition_by", "partition %q is there twice, or its name is empty or too long", name)
+			bad("partition_by", "give every partition a short name of its own", "partition %q is there twice, or its name is empty or too long", name)
 		}
 	}
 	return errs

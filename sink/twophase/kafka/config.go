@@ -94,33 +94,33 @@ func (c Config) WithDefaults() Config {
 // Problems returns everything that is wrong with c, which has its defaults.
 func (c *Config) Problems() (errs []error) {
 	errs = c.Conn.Problems()
-	bad := func(code, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", "", format, args...))
+	bad := func(code, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "kafka."+code, "", "", format, args...).WithFix("%s", fix))
 	}
 	if len(c.Topics) == 0 {
-		bad("topics", "no topic is given")
+		bad("topics", "name one", "no topic is given")
 	}
 	seen := map[string]bool{}
 	for _, t := range c.Topics {
 		if !validTopic(t) {
-			bad("topics", "topic %q: a name has 1 to 249 letters, digits, '.', '_' and '-'", t)
+			bad("topics", "write the name of a topic", "topic %q: a name has 1 to 249 letters, digits, '.', '_' and '-'", t)
 		}
 		if seen[t] {
-			bad("topics", "topic %q is given twice", t)
+			bad("topics", "list it once", "topic %q is given twice", t)
 		}
 		seen[t] = true
 	}
 	if _, ok := codecs[c.Compression]; !ok {
-		bad("compression", "compression %q is not none, gzip, snappy, lz4 or zstd", c.Compression)
+		bad("compression", "write one of them", "compression %q is not none, gzip, snappy, lz4 or zstd", c.Compression)
 	}
 	if c.TransactionTimeout < 0 || c.TransactionTimeout > 0 && c.TransactionTimeout < time.Second {
-		bad("transaction_timeout", "transaction_timeout %v is less than a second", c.TransactionTimeout)
+		bad("transaction_timeout", "write 15m, or remove it", "transaction_timeout %v is less than a second", c.TransactionTimeout)
 	}
 	if c.Linger < 0 || c.Linger > time.Minute {
-		bad("linger", "linger %v is not between 0 and 1m", c.Linger)
+		bad("linger", "write 5ms, or remove it", "linger %v is not between 0 and 1m", c.Linger)
 	}
 	if c.InFlightBytes < 0 || c.HoldBytes < 0 {
-		bad("memory", "in_flight_bytes %d and hold_bytes %d must be positive", c.InFlightBytes, c.HoldBytes)
+		bad("memory", "leave them out", "in_flight_bytes %d and hold_bytes %d must be positive", c.InFlightBytes, c.HoldBytes)
 	}
 	return append(errs, c.prefixProblems()...)
 }
@@ -130,7 +130,7 @@ func (c *Config) prefixProblems() []error {
 	if c.Prefix == "" || len(c.Prefix) <= 64 && validTopic(c.Prefix) {
 		return nil
 	}
-	return []error{stream.Errorf(stream.BadConfig, "kafka.prefix", "", "", "prefix %q: at most 64 letters, digits, '.', '_' and '-'", c.Prefix)}
+	return []error{stream.Errorf(stream.BadConfig, "kafka.prefix", "", "", "prefix %q: at most 64 letters, digits, '.', '_' and '-'", c.Prefix).WithFix("use other characters, or a shorter one")}
 }
 
 func validTopic(s string) bool {

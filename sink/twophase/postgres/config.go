@@ -108,60 +108,60 @@ func orDefault[T comparable](v *T, def T) {
 // can be seen without connecting.
 func (c *Config) Problems() (errs []error) {
 	errs = c.Conn.Problems()
-	bad := func(code, subject, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "postgres."+code, "", subject, format, args...))
+	bad := func(code, subject, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "postgres."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	if c.Table == "" {
-		bad("table", "", "no table is given")
+		bad("table", "", "name one, as table or schema.table", "no table is given")
 	} else if _, _, err := sqltxn.SplitTable(c.Table); err != nil {
-		bad("table", "", "%v", err)
+		bad("table", "", "write table or schema.table; a name that needs quotes cannot be used", "%v", err)
 	}
 	if err := sqltxn.CheckName(c.Schema); err != nil {
-		bad("schema", "", "%v", err)
+		bad("schema", "", "use another name", "%v", err)
 	}
 	switch c.Mode {
 	case Append, Upsert, UpsertDelete:
 	default:
-		bad("mode", "", "mode %q is not append, upsert or upsert_delete", c.Mode)
+		bad("mode", "", "write one of them", "mode %q is not append, upsert or upsert_delete", c.Mode)
 	}
 	switch c.Strategy {
 	case Auto, Prepared, Staged:
 	default:
-		bad("strategy", "", "strategy %q is not auto, prepared or staged", c.Strategy)
+		bad("strategy", "", "write one of them", "strategy %q is not auto, prepared or staged", c.Strategy)
 	}
 	if c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour {
-		bad("lock_timeout", "", "lock_timeout %v is not between 1ms and 1h", c.LockTimeout)
+		bad("lock_timeout", "", "write 10s, or remove it", "lock_timeout %v is not between 1ms and 1h", c.LockTimeout)
 	}
 	if c.Memory < 0 {
-		bad("memory", "", "memory %d must be positive", c.Memory)
+		bad("memory", "", "write 64MiB, or remove it", "memory %d must be positive", c.Memory)
 	}
 	return append(errs, c.columnProblems()...)
 }
 
 func (c *Config) columnProblems() (errs []error) {
-	bad := func(code, subject, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "postgres."+code, "", subject, format, args...))
+	bad := func(code, subject, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "postgres."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	if len(c.Columns) == 0 {
-		bad("columns", "", "no column is given")
+		bad("columns", "", "add columns: { name: expression }", "no column is given")
 	}
 	for list, what := range map[*[]string]string{&c.Columns: "columns", &c.Key: "key"} {
 		for i, n := range *list {
 			if err := sqltxn.CheckName(n); err != nil {
-				bad(what, n, "%v", err)
+				bad(what, n, "rename the column in the table, or leave it out", "%v", err)
 			}
 			if slices.Contains((*list)[:i], n) {
-				bad(what, n, "the column %q is given twice", n)
+				bad(what, n, "list it once", "the column %q is given twice", n)
 			}
 		}
 	}
 	for _, k := range c.Key {
 		if !slices.Contains(c.Columns, k) {
-			bad("key", k, "the column %q of the key is not among columns: %s", k, strings.Join(c.Columns, ", "))
+			bad("key", k, "add it under columns:, or mend key:", "the column %q of the key is not among columns: %s", k, strings.Join(c.Columns, ", "))
 		}
 	}
 	if c.Mode != Append && len(c.Key) == 0 {
-		bad("key", "", "mode %s needs a key", c.Mode)
+		bad("key", "", "add key: the columns that a unique index has", "mode %s needs a key", c.Mode)
 	}
 	return errs
 }

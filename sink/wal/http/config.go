@@ -96,36 +96,36 @@ var own = []string{"Content-Type", "Content-Length", "Idempotency-Key", "Host", 
 
 // Problems returns everything that is wrong with c, which has its defaults.
 func (c *Config) Problems() (errs []error) {
-	bad := func(code, subject, format string, args ...any) {
-		errs = append(errs, stream.Errorf(stream.BadConfig, "http."+code, "", subject, format, args...))
+	bad := func(code, subject, fix, format string, args ...any) {
+		errs = append(errs, stream.Errorf(stream.BadConfig, "http."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	switch u, err := url.Parse(c.URL); {
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-		bad("url", "", "the url is not of the form https://host/path")
+		bad("url", "", "write https://host/path, with the scheme", "the url is not of the form https://host/path")
 	case u.User != nil:
-		bad("url", "", "the url holds a user or password: use an Authorization header, whose value is a secret")
+		bad("url", "", "take it out of the url and add secret_headers: { Authorization: ${NAME} }", "the url holds a user or password: use an Authorization header, whose value is a secret")
 	}
 	if c.Method != http.MethodPost && c.Method != http.MethodPut {
-		bad("method", "", "method %q is not POST or PUT", c.Method)
+		bad("method", "", "write one of them", "method %q is not POST or PUT", c.Method)
 	}
 	if c.Format != JSON && c.Format != JSONLines {
-		bad("format", "", "format %q is not json or json_lines", c.Format)
+		bad("format", "", "write one of them", "format %q is not json or json_lines", c.Format)
 	}
 	if c.MaxRows < 1 || c.MaxBytes < 1 {
-		bad("batch", "", "max_rows %d and max_bytes %d must be positive", c.MaxRows, c.MaxBytes)
+		bad("batch", "", "write 100 and 1MiB, or remove them", "max_rows %d and max_bytes %d must be positive", c.MaxRows, c.MaxBytes)
 	}
 	if c.Timeout < time.Millisecond || c.Timeout > time.Hour {
-		bad("timeout", "", "timeout %v is not between 1ms and 1h", c.Timeout)
+		bad("timeout", "", "write 30s, or remove it", "timeout %v is not between 1ms and 1h", c.Timeout)
 	}
 	if c.RetryInitial < time.Millisecond || c.RetryMax < c.RetryInitial || c.RetryMax > 24*time.Hour {
-		bad("retry", "", "initial %v and max %v: not between 1ms and 24h, in this order", c.RetryInitial, c.RetryMax)
+		bad("retry", "", "raise max, or lower initial", "initial %v and max %v: not between 1ms and 24h, in this order", c.RetryInitial, c.RetryMax)
 	}
 	for name, values := range c.Headers {
 		if slices.Contains(own, http.CanonicalHeaderKey(name)) {
-			bad("headers", name, "the sink sets the header %s by itself", name)
+			bad("headers", name, "remove it", "the sink sets the header %s by itself", name)
 		}
 		if !validName(name) || slices.ContainsFunc(values, func(v string) bool { return strings.ContainsAny(v, "\r\n\x00") }) {
-			bad("headers", name, "the header %q has a name or a value that HTTP does not allow", name)
+			bad("headers", name, "use letters, digits and - in names, and values of one line", "the header %q has a name or a value that HTTP does not allow", name)
 		}
 	}
 	return errs
