@@ -24,6 +24,8 @@ type Config struct {
 	// Log takes what the client does in the background; default none. What a
 	// caller can act on is returned as an error instead.
 	Log *slog.Logger
+	// Traffic counts what the clients do; nil for nobody.
+	Traffic *Traffic
 }
 
 // TLS says how connections are encrypted. TLS 1.2 is the oldest version used.

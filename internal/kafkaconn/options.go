@@ -54,6 +54,9 @@ func (c *Config) Options() ([]kgo.Opt, error) {
 	if c.Log != nil {
 		opts = append(opts, kgo.WithLogger(logger{c.Log}))
 	}
+	if c.Traffic != nil {
+		opts = append(opts, kgo.WithHooks(c.Traffic))
+	}
 	if c.SASL != nil {
 		opts = append(opts, kgo.SASL(c.SASL.mechanism()))
 	}
