@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 	"runtime/pprof"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	twophase "etl/sink/twophase/postgres"
 	"etl/stream"
 )
 
@@ -35,11 +37,19 @@ var works = map[string]func(context.Context, *work) error{
 	"etl-count-alo":      etlCountAtLeastOnce,
 	"pause":              pauseJob,
 	"floor-copy-in":      floorCopyIn,
-	"etl-wal-append":     etlWALAppend,
+	"floor-copy-pgx":     floorCopyPgx,
+	"etl-prepared":       twoPhase(events, twophase.Config{Strategy: twophase.Prepared}, copied),
+	"etl-staged":         twoPhase(events, twophase.Config{Strategy: twophase.Staged}, copied),
+	"etl-wal":            logged(copied),
+	"floor-upsert":       floorUpsert,
+	"etl-prepared-up":    twoPhase(counts, twophase.Config{Strategy: twophase.Prepared, Mode: twophase.Upsert}, replaced),
+	"etl-staged-up":      twoPhase(counts, twophase.Config{Strategy: twophase.Staged, Mode: twophase.Upsert}, replaced),
+	"etl-idempotent-up":  idempotentUpsert,
+	"commit-prepared":    twoPhase(events, twophase.Config{Strategy: twophase.Prepared}, committed),
+	"commit-staged":      twoPhase(events, twophase.Config{Strategy: twophase.Staged}, committed),
+	"commit-wal":         logged(committed),
 	"floor-post":         floorPost,
 	"etl-wal-http":       etlWALHTTP,
-	"floor-upsert":       floorUpsert,
-	"etl-upsert":         etlUpsert,
 	"floor-json":         floorJSON,
 	"etl-json":           etlJSON,
 	"floor-json-zstd":    floorJSONZstd,
@@ -92,14 +102,32 @@ type meter struct {
 	cpu, cpuEnd time.Duration
 	from        int64
 	checkpoints atomic.Int64
+
+	mu    sync.Mutex
+	waits []time.Duration // of checkpoints, from permit to committed
 }
 
 // add counts n records. It is called by one goroutine at a time or more.
 func (m *meter) add(n int) {
-	s := m.seen.Add(int64(n))
-	if s >= m.total/3 && m.begun.CompareAndSwap(false, true) {
-		m.wall, m.cpu, m.from = time.Now(), cpuTime(), s
+	if m.seen.Add(int64(n)) >= m.total/3 && !m.begun.Load() {
+		m.start()
 	}
+}
+
+// start begins to measure, once: with the last two thirds of the records, or before, where
+// records count late.
+func (m *meter) start() {
+	if m.begun.CompareAndSwap(false, true) {
+		m.wall, m.cpu, m.from = time.Now(), cpuTime(), m.seen.Load()
+	}
+}
+
+// checkpoint notes a checkpoint that took so long from its permit until it was committed.
+func (m *meter) checkpoint(took time.Duration) {
+	m.checkpoints.Add(1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waits = append(m.waits, took)
 }
 
 // done ends the measurement; report does otherwise.
@@ -112,7 +140,9 @@ func (m *meter) report(name string) measurement {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	n := float64(m.seen.Load() - m.from)
-	return measurement{Work: name, Records: int(m.seen.Load()), CPUPerRec: float64((m.cpuEnd - m.cpu).Nanoseconds()) / n,
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return measurement{Work: name, CommitP50: quantile(m.waits, .5), CommitP99: quantile(m.waits, .99), Records: int(m.seen.Load()), CPUPerRec: float64((m.cpuEnd - m.cpu).Nanoseconds()) / n,
 		RecPerSec: n / m.end.Sub(m.wall).Seconds(), PeakMiB: u.Maxrss / 1024, Checkpoints: int(m.checkpoints.Load())}
 }
 

@@ -10,10 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 
-	"etl/checkpoint"
-	"etl/checkpoint/memstore"
 	"etl/expr"
-	"etl/sink"
 	"etl/sink/twophase/file"
 	"etl/stream"
 )
@@ -22,7 +19,7 @@ import (
 // from the same memory to the same disk. The sink's share holds its commits.
 func filesSection(ctx context.Context, l *lab) error {
 	works := []string{"floor-json", "etl-json", "floor-json-zstd", "etl-json-zstd", "floor-parquet-rows", "etl-parquet"}
-	if err := l.rounds(ctx, append(works, "floor-parquet")...); err != nil {
+	if err := l.with(max(l.o.records, 10*rowsOfEpoch)).rounds(ctx, append(works, "floor-parquet")...); err != nil {
 		return err
 	}
 	for i := 0; i < len(works); i += 2 {
@@ -45,7 +42,7 @@ type fileRow struct {
 const (
 	// rowsOfFile is how many rows lie in memory; they are written over and over.
 	rowsOfFile = 4096
-	// rowsOfEpoch go between two checkpoints, about a second's.
+	// rowsOfEpoch go between two checkpoints.
 	rowsOfEpoch = 128 * rowsOfFile
 )
 
@@ -200,35 +197,8 @@ func sinkFiles(ctx context.Context, w *work, cfg file.Config, bare bool) error {
 	}
 	defer os.RemoveAll(dir)
 	cfg.Path, cfg.RollSize = dir, 1<<40
-	world := stream.SystemWorld(nil)
-	attempt, err := checkpoint.OpenAttempt(ctx, memstore.New("bench"), checkpoint.AttemptOptions{World: world})
-	if err != nil {
-		return err
-	}
-	writer, committer := file.NewWriter(cfg), file.NewCommitter(cfg)
-	if err := writer.Open(ctx, stream.Env{World: world, Job: "bench", Lineage: attempt.Lineage(), Attempt: attempt.Number(), UID: "out"}, nil); err != nil {
-		return err
-	}
-	if err := committer.Open(ctx, sink.CommitEnv{World: world, Job: "bench", Lineage: attempt.Lineage(), Attempt: attempt.Number(), UID: "out"}); err != nil {
-		return err
-	}
-	batches := fileBatches(bare)
-	for n := uint32(1); w.meter.seen.Load() < int64(w.records); n++ {
-		for range rowsOfEpoch / rowsOfFile {
-			for _, b := range batches {
-				b.Retain()
-				if err := writer.Write(ctx, b, nil); err != nil {
-					return err
-				}
-			}
-			w.meter.add(rowsOfFile)
-		}
-		if err := sinkEpoch(ctx, attempt, writer, committer, stream.NewCheckpointID(attempt.Number(), n)); err != nil {
-			return err
-		}
-		w.meter.checkpoints.Add(1)
-	}
-	return nil
+	f := &flow{writer: file.NewWriter(cfg), committer: file.NewCommitter(cfg), batches: fileBatches(bare), repeats: rowsOfEpoch / rowsOfFile}
+	return w.drive(ctx, f)
 }
 
 // fileBatches are the rows as records; bare ones have no value, and their offset names
@@ -247,29 +217,4 @@ func fileBatches(bare bool) (out []*stream.Batch) {
 		out = append(out, b)
 	}
 	return out
-}
-
-// sinkEpoch takes a checkpoint and commits it.
-func sinkEpoch(ctx context.Context, a *checkpoint.Attempt, w sink.Writer, c sink.Committer, id stream.CheckpointID) error {
-	pending, err := w.PrepareCommit(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	got, err := pending.Finish(ctx, nil)
-	if err != nil {
-		return err
-	}
-	permit, err := a.Publish(ctx, &checkpoint.Metadata{Version: checkpoint.MetadataVersion, Job: "bench", Lineage: a.Lineage(), ID: id, Kind: "periodic",
-		Mode: "exactly_once", MaxParallelism: 1, Committables: got.Committables})
-	if err != nil {
-		return err
-	}
-	for _, cm := range got.Committables {
-		r, err := c.Commit(ctx, permit, cm)
-		if err != nil || r.Outcome != sink.Done {
-			return fmt.Errorf("commit: %s %s %w", r.Outcome, r.Detail, err)
-		}
-	}
-	w.Resolved(id, true)
-	return nil
 }

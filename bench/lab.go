@@ -29,6 +29,10 @@ type measurement struct {
 	RecPerSec   float64 `json:"records_per_second"`
 	PeakMiB     int64   `json:"peak_mib"`
 	Checkpoints int     `json:"checkpoints,omitempty"`
+	// CommitP50 and CommitP99 are how long a checkpoint took from its permit until it was
+	// committed.
+	CommitP50 time.Duration `json:"commit_p50,omitempty"`
+	CommitP99 time.Duration `json:"commit_p99,omitempty"`
 }
 
 // lab is the broker and what was measured on it.
@@ -154,6 +158,13 @@ func envOr(name, def string) string {
 		return v
 	}
 	return def
+}
+
+// with returns the lab with another number of records.
+func (l *lab) with(records int) *lab {
+	m := *l
+	m.o.records = records
+	return &m
 }
 
 // rounds measures the works in turn, so that all of them see the same weather.

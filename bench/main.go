@@ -8,8 +8,8 @@
 //	go run ./bench -only copy,count
 //
 // Every measurement is a process of its own (this program with "child"), so that
-// its CPU time is its own; the broker is another process. Only the last two thirds
-// of the records count.
+// its CPU time is its own; broker and database are other processes. Only the last two thirds
+// of the records count; of a sink with checkpoints, all but the first one.
 package main
 
 import (
@@ -77,8 +77,8 @@ func sections() []section {
 		{"peers", "Apache Flink and Kafka Streams on the same broker and input", true, peersSection},
 		{"pause", "checkpoint pause and duration with a large state and a 100 ms interval", false, pauseSection},
 		{"files", "part files of JSON lines and Parquet against the bare library writer", false, filesSection},
-		{"idempotent", "upserts by key with a guard of versions against a bare batched upsert", false, idempotentSection},
-		{"wal", "delivery through the write-ahead log against bare COPY and bare requests", false, walSection},
+		{"postgres", "rows into PostgreSQL, each way of delivery, against bare COPY and a bare batched upsert; waits of commits", false, postgresSection},
+		{"http", "requests through the write-ahead log against bare requests", false, httpSection},
 		{"start", "start to running and to the first record visible, idle memory, size of the binary", true, startSection},
 	}
 }
