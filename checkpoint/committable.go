@@ -38,6 +38,14 @@ func (c *Committable) Lane() stream.TaskID {
 	return stream.TaskID{UID: c.Sink, Subtask: c.Subtask}
 }
 
+// Logged returns the size of the rows that lie in checkpoint storage.
+func (c *Committable) Logged() (n int64) {
+	for i := range c.Objects {
+		n += c.Objects[i].Size
+	}
+	return n
+}
+
 // key identifies a committable within a lineage.
 type key struct {
 	sink    stream.UID

@@ -251,7 +251,8 @@ func (a *attempt) tellOpen() {
 		if own := a.history().Find(c.Checkpoint); own != nil {
 			m = own
 		}
-		a.o.Listener.OnTransaction(stream.TransactionEvent{Task: c.Lane(), ID: c.Checkpoint, State: stream.TransactionPrepared, Begun: m.TriggeredAt})
+		a.o.Listener.OnTransaction(stream.TransactionEvent{Task: c.Lane(), ID: c.Checkpoint, State: stream.TransactionPrepared,
+			Begun: m.TriggeredAt, Logged: c.Logged()})
 	}
 }
 

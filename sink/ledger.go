@@ -83,10 +83,10 @@ func (l *Ledger) lane(t stream.TaskID) *lane {
 // replaces are earlier checkpoints of the lane whose rows were prepared again.
 func (l *Ledger) Staged(t stream.TaskID, cs []checkpoint.Committable, replaces []stream.CheckpointID) {
 	for _, id := range replaces {
-		l.tell(t, id, stream.TransactionEnded)
+		l.ended(t, id)
 	}
-	for _, c := range cs {
-		l.tell(t, c.Checkpoint, stream.TransactionPrepared)
+	for i := range cs {
+		l.o.Listener.OnTransaction(stream.TransactionEvent{Task: t, ID: cs[i].Checkpoint, State: stream.TransactionPrepared, Begun: l.o.Clock.Now(), Logged: cs[i].Logged()})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +251,7 @@ func (l *Ledger) run(n *lane) {
 		last := len(n.entries) == 0 || n.entries[0].c.Checkpoint != e.c.Checkpoint
 		l.mu.Unlock()
 		if last {
-			l.tell(n.id, e.c.Checkpoint, stream.TransactionEnded)
+			l.ended(n.id, e.c.Checkpoint)
 		}
 		if moved {
 			l.o.Resolved(n.id, id, false)
@@ -259,9 +259,9 @@ func (l *Ledger) run(n *lane) {
 	}
 }
 
-// tell tells the listener what became of a transaction.
-func (l *Ledger) tell(t stream.TaskID, id stream.CheckpointID, state string) {
-	l.o.Listener.OnTransaction(stream.TransactionEvent{Task: t, ID: id, State: state, Begun: l.o.Clock.Now()})
+// ended tells the listener that a transaction is no more.
+func (l *Ledger) ended(t stream.TaskID, id stream.CheckpointID) {
+	l.o.Listener.OnTransaction(stream.TransactionEvent{Task: t, ID: id, State: stream.TransactionEnded})
 }
 
 // commit repeats the commit of one committable until its outcome is known.

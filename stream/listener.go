@@ -100,6 +100,9 @@ type TransactionEvent struct {
 	// Begun is when it began, or the earliest time known to be after that: open and
 	// prepared ones only.
 	Begun time.Time
+	// Logged is the size of its rows in checkpoint storage: prepared ones of sinks that
+	// deliver from there.
+	Logged int64
 }
 
 // CommitEvent is the end of one commit of one committable.

@@ -207,3 +207,29 @@ func TestTransactionOfNothing(t *testing.T) {
 		stop()
 	})
 }
+
+// TestLog: rows that wait in checkpoint storage are counted until they are delivered,
+// also by a process that finds them there.
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.every, l.out.commits, l.out.logs = 10*time.Second, time.Minute, 1000
+		l.start()
+		for range 3 { // the first is being delivered, the others wait for it
+			l.log.add("a")
+			time.Sleep(12 * time.Second)
+		}
+		l.is(3000, "etl_sink_wal_size_bytes", `component="out"`)
+		l.is(36, "etl_sink_wal_oldest_age_seconds", `component="out"`)
+		l.crash()
+		again := newLab(t)
+		again.store, again.log, again.out = l.store, l.log, l.out
+		stop := again.start()
+		again.is(3000, "etl_sink_wal_size_bytes", `component="out"`)
+		again.is(26, "etl_sink_wal_oldest_age_seconds") // since the first checkpoint was triggered
+		time.Sleep(3*time.Minute + time.Second)
+		again.is(0, "etl_sink_wal_size_bytes")
+		again.is(0, "etl_sink_wal_oldest_age_seconds")
+		stop()
+	})
+}

@@ -240,6 +240,7 @@ type outside struct {
 	writes, finish, commits time.Duration
 	stuck                   chan struct{}
 	hollow                  bool // nothing of what it is given has to be committed
+	logs                    int  // so many bytes of each epoch wait in checkpoint storage
 }
 
 func (o *outside) NewWriter() sink.Writer       { return &writer{out: o} }
@@ -283,13 +284,21 @@ type pending struct {
 	rows int64
 }
 
-func (p pending) Finish(ctx context.Context, _ state.Uploader) (sink.Prepared, error) {
+func (p pending) Finish(ctx context.Context, up state.Uploader) (sink.Prepared, error) {
 	if p.rows == 0 || p.w.out.hollow {
 		return sink.Prepared{}, nil
 	}
 	env := p.w.env
+	var rows []state.Handle
+	if n := p.w.out.logs; n > 0 {
+		h, err := up.Append(state.Rows, make([]byte, n)).Wait(ctx)
+		if err != nil {
+			return sink.Prepared{}, err
+		}
+		rows = append(rows, h)
+	}
 	return sink.Prepared{Committables: []checkpoint.Committable{{Sink: env.UID, Subtask: env.Subtask, Checkpoint: p.id, Attempt: env.Attempt,
-		Kind: "lab", Version: 1, Rows: p.rows}}}, env.Clock.Sleep(ctx, p.w.out.finish)
+		Kind: "lab", Version: 1, Rows: p.rows, Objects: rows}}}, env.Clock.Sleep(ctx, p.w.out.finish)
 }
 
 type committer struct {

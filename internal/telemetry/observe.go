@@ -16,9 +16,9 @@ var phases = []string{"starting", "restoring", "running", "draining", "restartin
 
 // observed are the instruments that are read when somebody collects.
 type observed struct {
-	in, out, bytesIn, bytesOut, errors, letters, spilled                                                        metric.Int64ObservableCounter
-	busy, blocked, idle, watermark, completed, lagTime, queue, oldest                                           metric.Float64ObservableGauge
-	keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position, checkpointed, transactions metric.Int64ObservableGauge
+	in, out, bytesIn, bytesOut, errors, letters, spilled                                                                metric.Int64ObservableCounter
+	busy, blocked, idle, watermark, completed, lagTime, queue, oldest, oldestLogged                                     metric.Float64ObservableGauge
+	keys, bytes, uncommitted, inProgress, lastID, state, info, build, lag, position, checkpointed, transactions, logged metric.Int64ObservableGauge
 }
 
 // register makes the observable instruments and the one callback that reads all
@@ -61,6 +61,8 @@ func (t *Telemetry) register(m metric.Meter) error {
 	gauge(&o.uncommitted, "etl.sink.uncommitted_records", "", "records that readers cannot see yet")
 	gauge(&o.transactions, "etl.sink.transactions", "", "transactions that have not ended")
 	share(&o.oldest, "etl.sink.oldest_transaction_age", "s", "how long ago the oldest transaction that has not ended began")
+	gauge(&o.logged, "etl.sink.wal_size", "By", "rows in checkpoint storage that are not delivered")
+	share(&o.oldestLogged, "etl.sink.wal_oldest_age", "s", "how long ago the oldest rows that are not delivered came to the sink")
 	gauge(&o.lag, "etl.source.lag_records", "", "offsets between the position and the last stable offset: at least the records that wait")
 	share(&o.lagTime, "etl.source.lag", "s", "how long ago the last record read was written, while there are more to read")
 	gauge(&o.position, "etl.source.position_offset", "", "the next offset to read")

@@ -46,6 +46,7 @@ type Telemetry struct {
 	clients     map[stream.UID]func() []KafkaClient
 	splits      map[stream.UID][]stream.Split                         // where a restart would go on
 	txns        map[stream.TaskID]map[stream.CheckpointID]transaction // not ended, by lane
+	logs        map[stream.UID]bool                                   // sinks whose rows lie in checkpoint storage
 	phase       string
 	restored    bool // some attempt has run
 	begun       time.Time
@@ -75,7 +76,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, clients: map[stream.UID]func() []KafkaClient{},
+	t := &Telemetry{o: o, registry: prometheus.NewRegistry(), tasks: map[stream.TaskID]*task{}, lags: map[stream.TaskID]func() []Lag{}, clients: map[stream.UID]func() []KafkaClient{}, logs: map[stream.UID]bool{},
 		txns: map[stream.TaskID]map[stream.CheckpointID]transaction{}, open: map[stream.CheckpointID]*checkpoint{}, begun: o.Clock.Now(), phase: "starting"}
 	t.log = slog.New(withAttempt{o.Log.Handler(), &t.attempt}).With("job", o.Pipeline)
 	if err := t.export(ctx); err != nil {

@@ -64,7 +64,7 @@ func play(l *stream.Listener) {
 	l.OnWrite(stream.WriteEvent{Task: lane, Records: 90, Took: 2 * time.Millisecond})
 	l.OnTransaction(stream.TransactionEvent{Task: lane, State: stream.TransactionOpen, Begun: now()})
 	l.OnTransaction(stream.TransactionEvent{Task: lane, ID: c31, State: stream.TransactionFlushed})
-	l.OnTransaction(stream.TransactionEvent{Task: lane, ID: c31, State: stream.TransactionPrepared, Begun: now().Add(time.Second)})
+	l.OnTransaction(stream.TransactionEvent{Task: lane, ID: c31, State: stream.TransactionPrepared, Begun: now().Add(time.Second), Logged: 700})
 	l.OnState(stream.StateEvent{Task: stream.TaskID{UID: "counts"}, Op: "read", Took: 4 * time.Microsecond})
 	l.OnState(stream.StateEvent{Task: stream.TaskID{UID: "counts"}, Op: "write", Took: 50 * time.Nanosecond})
 	l.OnCheckpoint(stream.CheckpointEvent{ID: c31, Phase: "triggered", At: now()})

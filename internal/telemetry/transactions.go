@@ -11,8 +11,9 @@ import (
 
 // transaction is one that has not ended.
 type transaction struct {
-	state string
-	begun time.Time
+	state  string
+	begun  time.Time
+	logged int64 // bytes in checkpoint storage
 }
 
 // onTransaction keeps what is not ended. One that is open has no checkpoint yet, and
@@ -36,14 +37,17 @@ func (t *Telemetry) onTransaction(e stream.TransactionEvent) {
 	case !known:
 		x.begun = e.Begun
 	}
-	x.state = e.State
+	x.state, x.logged = e.State, e.Logged
+	t.logs[e.Task.UID] = t.logs[e.Task.UID] || e.Logged > 0
 	lane[e.ID] = x
 }
 
 // inSink are the transactions of a sink.
 type inSink struct {
-	states map[string]int64
-	oldest time.Duration
+	states         map[string]int64
+	oldest         time.Duration
+	logged         int64
+	oldestInTheLog time.Duration
 }
 
 // transactions adds them up, for every sink that is known: also those whose tasks are
@@ -68,6 +72,9 @@ func (t *Telemetry) transactions(now time.Time) map[stream.UID]*inSink {
 		for _, x := range all {
 			s.states[x.state]++
 			s.oldest = max(s.oldest, now.Sub(x.begun))
+			if s.logged += x.logged; x.logged > 0 {
+				s.oldestInTheLog = max(s.oldestInTheLog, now.Sub(x.begun))
+			}
 		}
 	}
 	return sinks
@@ -78,6 +85,10 @@ func (t *Telemetry) observeTransactions(ob metric.Observer, o *observed, now tim
 	for uid, s := range t.transactions(now) {
 		component := attribute.String("component", string(uid))
 		ob.ObserveFloat64(o.oldest, s.oldest.Seconds(), t.metrics.attrs(component))
+		if t.logs[uid] {
+			ob.ObserveInt64(o.logged, s.logged, t.metrics.attrs(component))
+			ob.ObserveFloat64(o.oldestLogged, s.oldestInTheLog.Seconds(), t.metrics.attrs(component))
+		}
 		for state, n := range s.states {
 			ob.ObserveInt64(o.transactions, n, t.metrics.attrs(component, attribute.String("state", state)))
 		}
