@@ -39,7 +39,9 @@ type Component struct {
 	out     *stream.Schema // what its users see
 	from    stream.UID     // the node its users take from
 	visited bool
-	failed  bool // an error of it was reported
+	failed  bool       // an error of it was reported
+	to      *Component // the connection that it names
+	away    bool       // of a connection: its server cannot be asked
 }
 
 // Spec returns the keys of the component's type with defaults filled in: a pointer
@@ -237,6 +239,7 @@ func Connected[S any](c *Component, path, name string) *S {
 		c.unknownConnection(path, name)
 		return nil
 	}
+	c.to = to
 	s, ok := to.spec.(*S)
 	if !ok && to.spec != nil {
 		c.dangling(path, "config.connection_type", fmt.Sprintf("the connection %s has the type %s", quote(name), to.Type), "name a connection of another type")

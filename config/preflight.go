@@ -24,16 +24,19 @@ func (j *Job) MaxCheckpointAge() time.Duration {
 func (j *Job) Preflight(ctx context.Context, w stream.World) Problems {
 	b := j.build()
 	b.problems, b.omitted, b.unusable = nil, [2]int{}, nil
+	for _, to := range b.connections {
+		to.away = false
+	}
 	for _, c := range j.Components {
-		if c.parts.Preflight == nil {
+		if c.parts.Preflight == nil || c.unasked() {
 			continue
 		}
 		f, err := c.parts.Preflight(ctx, w)
 		if err != nil {
-			c.Reject("", lacking(err))
+			c.found("", err)
 		}
 		for _, p := range f.Found {
-			c.Reject(p.Path, lacking(p.Err))
+			c.found(p.Path, p.Err)
 		}
 		if f.Notes != nil {
 			c.parts.Notes = f.Notes

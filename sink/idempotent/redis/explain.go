@@ -36,7 +36,7 @@ func (s *store) explain(ctx context.Context, err error, op string) error {
 	}
 	var answer redis.Error
 	if !errors.As(err, &answer) {
-		return stream.Errorf(stream.Retry, "redis.unreachable", op, s.cfg.Conn.System(), "%w", err)
+		return stream.Errorf(stream.Retry, "redis.unreachable", op, s.cfg.Conn.System(), "%w", err).WithFix("check the server's address, that it runs, and the network between")
 	}
 	word, _, _ := strings.Cut(answer.Error(), " ")
 	a, ok := answers[word]
