@@ -16,7 +16,7 @@ test: setup ## all tiers of tests, real Kafka and PostgreSQL included (TIERS="un
 	@go run ./internal/testrun $(TIERS)
 
 .PHONY: torture
-torture: setup ## hundreds of kills of workers and brokers, controls, slow tests; ETL_TORTURE_BUDGET=10m bounds the kills (docs/torture.md)
+torture: setup ## hundreds of kills of workers, brokers and databases, controls, slow tests; ETL_TORTURE_BUDGET=14m bounds the kills (docs/torture.md)
 	@go run ./internal/testrun torture
 
 .PHONY: bench

@@ -1,129 +1,20 @@
 package torture
 
-import (
-	"context"
-	"fmt"
-	"syscall"
-	"time"
-)
+import "time"
 
-// brokerAim is where the worker stands when its broker dies.
-type brokerAim struct {
-	point string // the worker stops there first; "" for any time
-	late  time.Duration
-}
-
-// The aims, in turn: half of them and more are at EndTxn or its answer. "sent" is
-// the request on the wire, so that the broker is at its work when it dies; "after"
-// the answer, when the markers have to be written yet.
-var brokerAims = []brokerAim{
-	{point: "kafka.endtxn.sent", late: 10 * time.Millisecond},
+// The aims at a broker, in turn: half of them and more are at EndTxn or its answer.
+// "sent" is the request on the wire, so that the broker is at its work when it dies;
+// "after" the answer, when the markers have to be written yet.
+var brokerAims = []serverAim{
+	{point: "kafka.endtxn.sent", late: 10 * time.Millisecond, hurts: true},
 	{},
-	{point: "kafka.endtxn.after", late: 3 * time.Millisecond},
-	{point: "kafka.endtxn.before"},
+	{point: "kafka.endtxn.after", late: 3 * time.Millisecond, hurts: true},
+	{point: "kafka.endtxn.before", hurts: true},
 	{point: "kafka.flush.before", late: 3 * time.Millisecond},
-	{point: "kafka.endtxn.sent", late: 4 * time.Millisecond},
+	{point: "kafka.endtxn.sent", late: 4 * time.Millisecond, hurts: true},
 }
 
-// KillBrokers kills the broker n times under a running worker, which has to live
-// through it, or is killed with it.
-func (l *Life) KillBrokers(ctx context.Context, n int, aims []brokerAim) error {
-	for i := range n {
-		if !l.OK() || l.late() {
-			return nil
-		}
-		if err := l.killBroker(ctx, aims[(l.Turn+i)%len(aims)]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Life) killBroker(ctx context.Context, a brokerAim) error {
-	w, err := l.Start(l.stopAt(a))
-	if err != nil {
-		return err
-	}
-	defer w.Kill()
-	if !l.underWay(w, a) {
-		return nil
-	}
-	if err := pause(ctx, time.Duration(l.r.Int64N(int64(a.late)+1))); err != nil {
-		return err
-	}
-	if err := l.Broker.real.Kill(ctx); err != nil {
-		return fmt.Errorf("kill the broker: %w", err)
-	}
-	l.Tally.Add(brokerKills, 1)
-	if a.point != "" && a.point != "kafka.flush.before" {
-		l.Tally.Add(brokerAimed, 1)
-	}
-	both := l.r.IntN(2) == 0
-	if both {
-		w.Kill()
-		l.dead(w)
-	} else {
-		w.Signal(syscall.SIGCONT)
-	}
-	if err := l.Broker.real.Restart(ctx); err != nil {
-		return err
-	}
-	if both {
-		return nil
-	}
-	return l.livesOn(ctx, w)
-}
-
-// stopAt is the plan with which a worker stands still where it is wanted.
-func (l *Life) stopAt(a brokerAim) string {
-	if a.point == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d:stop", a.point, 3+l.r.IntN(6))
-}
-
-// underWay waits until the broker may die.
-func (l *Life) underWay(w *Worker, a brokerAim) bool {
-	if a.point != "" {
-		if w.AwaitStopped(15 * time.Second) {
-			return true
-		}
-		l.Add(Alive, "the worker does not come to %s: %s", a.point, w.Ended())
-		return false
-	}
-	if !w.AwaitRunning(15 * time.Second) {
-		l.Add(Alive, "the worker does not run: %s", w.Ended())
-		return false
-	}
-	time.Sleep(time.Duration(100+l.r.IntN(500)) * time.Millisecond)
-	return true
-}
-
-// livesOn expects a checkpoint of a worker whose broker was away, and kills it.
-func (l *Life) livesOn(ctx context.Context, w *Worker) error {
-	back := time.Now()
-	ok := func(x Line) bool {
-		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(x.Fields["time"]))
-		return x.Msg() == "checkpoint" && err == nil && at.After(back)
-	}
-	if w.Await(40*time.Second, ok) == nil && running(w) {
-		l.Add(Alive, "no checkpoint in 40 s after the broker came back: %s", w.Ended())
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w.Kill()
-	l.dead(w)
-	return nil
-}
-
-// dead notes a worker that the harness killed at a time of its own choice.
-func (l *Life) dead(w *Worker) {
-	l.Ended(w)
-	if !w.Killed() {
-		l.endedByItself(w, "when the harness kills it")
-		return
-	}
-	l.killed(w)
-	l.Tally.Add(killsOther, 1)
+// mortal is the broker as one that is killed.
+func (b *Broker) mortal() *mortal {
+	return &mortal{name: "broker", kill: b.real.Kill, restart: b.real.Restart, kills: brokerKills, aimed: brokerAimed}
 }

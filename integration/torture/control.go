@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"etl/internal/pgtest"
 )
 
 // Control breaks one rule of the protocol on purpose: the named checkers must notice
@@ -15,6 +18,8 @@ type Control struct {
 	// Rules are what ETL_BROKEN gets.
 	Rules string
 	Kind  Kind
+	// Into is how the job writes tables; "" for topics.
+	Into Strategy
 	// Catch are the checkers of which one must notice.
 	Catch []string
 	// Kills is the limit. An episode has as many as Aims has, and then is looked at.
@@ -38,9 +43,7 @@ var onceMore = []aim{{point: inDoubt, nth: 3}, {point: inDoubt, nth: 2}}
 var Controls = []Control{
 	// The append is late, and the worker dies when the commit has come before it.
 	{Rules: "commit-before-publish", Kind: Pass, Catch: []string{Honest, Duplicated}, Kills: 20,
-		Aims: []aim{{point: "kafka.endtxn.after", nth: 3}, {point: "kafka.endtxn.after", nth: 1}}, Alter: func(e *Episode) {
-			e.Faults, e.NoDeclines = "log.append.checkpoint.before:every1:delay=300ms", true
-		}},
+		Aims: []aim{{point: "kafka.endtxn.after", nth: 3}, {point: "kafka.endtxn.after", nth: 1}}, Alter: late},
 	// What was published and not committed is either gone or given up.
 	{Rules: "no-commit-on-recovery", Kind: Pass, Catch: []string{Missing, Honest}, Kills: 20, Aims: onceMore},
 	{Rules: "fence-before-commit", Kind: Pass, Catch: []string{Missing, Honest}, Kills: 20, Aims: onceMore},
@@ -72,6 +75,37 @@ var Controls = []Control{
 	}},
 }
 
+// TableControls are those of jobs that write tables. What the log holds nobody can drop,
+// so the order of fencing and delivering makes no difference there.
+var TableControls = slices.Concat(
+	early(Prepared, "postgres.commit.after"), early(Staged, "postgres.merge.after"), early(Logged, "wal.delivered"),
+	forgotten("no-commit-on-recovery", Prepared, Staged, Logged),
+	forgotten("fence-before-commit", Prepared, Staged),
+	forgotten("staged-rows-dropped", Staged),
+)
+
+// early is commit-before-publish, with a death at the point behind the commit.
+func early(into Strategy, committed string) []Control {
+	return []Control{{Rules: "commit-before-publish", Kind: Count, Into: into, Catch: []string{Honest, Duplicated}, Kills: 20,
+		Aims: []aim{{point: committed, nth: 3}, {point: committed, nth: 1}}, Alter: late}}
+}
+
+// forgotten is a rule without which what is published and not committed is gone.
+func forgotten(rule string, into ...Strategy) (out []Control) {
+	for _, s := range into {
+		out = append(out, Control{Rules: rule, Kind: Count, Into: s, Catch: []string{Missing, Honest}, Kills: 20, Aims: onceMore})
+	}
+	return out
+}
+
+// late has the append of a checkpoint come after its commit, where that is possible.
+func late(e *Episode) {
+	e.Faults, e.NoDeclines = "log.append.checkpoint.before:every1:delay=300ms", true
+}
+
+// Name is the rule, and where its control runs.
+func (c *Control) Name() string { return strings.TrimSpace(c.Rules + " " + string(c.Into)) }
+
 // everyday are the controls of the short run: the quickest.
 var everyday = []string{"commit-before-publish", "no-commit-on-recovery", "epoch-before-acknowledged"}
 
@@ -97,8 +131,8 @@ func pointNamed(name string) Point {
 
 // Run looks for the rule's break until a named checker notices, and returns how many
 // kills that took. With healthy the rule is kept, and nothing may be noticed by
-// anybody.
-func (c *Control) Run(ctx context.Context, b *Broker, binary, dir string, seed uint64, healthy bool) (spent int, v Verdict, err error) {
+// anybody. Tables are in a database of server.
+func (c *Control) Run(ctx context.Context, b *Broker, server *pgtest.Server, binary, dir string, seed uint64, healthy bool) (spent int, v Verdict, err error) {
 	for round := 0; spent < c.Kills; round++ {
 		e := &Episode{Broker: b, Binary: binary, Seed: seed + uint64(round), Even: true, Aims: c.Aims, Patience: 15 * time.Second, EndIn: 30 * time.Second,
 			Job: JobConfig{Kind: c.Kind, Name: fmt.Sprintf("%s-%d", filepath.Base(dir), round)}, Dir: filepath.Join(dir, fmt.Sprint(round))}
@@ -110,6 +144,12 @@ func (c *Control) Run(ctx context.Context, b *Broker, binary, dir string, seed u
 		}
 		if c.Alter != nil {
 			c.Alter(e)
+		}
+		if c.Into != "" {
+			if e.Tables, err = NewTables(ctx, server, c.Into, b.password); err != nil {
+				return spent, v, err
+			}
+			e.Job.Into = c.Into
 		}
 		n, v, err := c.episode(ctx, e)
 		spent += max(n, 1)
@@ -124,6 +164,9 @@ func (c *Control) Run(ctx context.Context, b *Broker, binary, dir string, seed u
 }
 
 func (c *Control) episode(ctx context.Context, e *Episode) (int, Verdict, error) {
+	if e.Tables != nil {
+		defer e.Tables.Close()
+	}
 	if c.Do == nil {
 		t, v, err := e.Run(ctx)
 		return int(t.Counts[kills]), v, err

@@ -19,7 +19,8 @@ func demands(short, long bool) []demand {
 	if short {
 		return []demand{{count: kills, least: 50}, {count: killsAgain, least: 10}, {count: abortedOnes, least: 10}, {count: alignments, least: 5},
 			{count: recommitted, least: 10}, {count: brokerKills, least: 1}, {count: replayed, least: 1}, {count: restored, least: 3},
-			{count: twoOwners, least: 2}, {count: refusals, least: 2}, {count: controlsSeen, least: int64(len(everyday))}}
+			{count: twoOwners, least: 2}, {count: refusals, least: 2}, {count: controlsSeen, least: int64(len(everyday))},
+			{count: tableKills + string(Prepared), least: 5}, {count: tableKills + string(Staged), least: 5}}
 	}
 	n := int64(1)
 	if long {
@@ -31,14 +32,24 @@ func demands(short, long bool) []demand {
 			frozen++
 		}
 	}
-	return []demand{
+	return append(tableDemands(n), []demand{
 		{count: fakeKills, least: 500 * n}, {count: realKills, least: 100 * n}, {count: brokerKills, least: 10}, {count: brokerAimed, least: 5},
 		{count: oldVersion, least: 1}, {count: twoSlots, least: 1}, {count: byMarker, least: 1}, {count: bigStates, least: 1}, {count: spilled, least: 1},
 		{count: twoOwners, least: frozen}, {count: refusals, least: int64(len(Refusals))},
-		{count: controlsSeen, least: int64(len(Controls))}, {count: controlsHung, least: 2, patient: true}, {count: healedOnes, least: 1, patient: true},
+		{count: controlsSeen, least: int64(len(Controls) + len(TableControls))}, {count: controlsHung, least: 2, patient: true}, {count: healedOnes, least: 1, patient: true},
 		{count: abortedOnes, least: 100}, {count: alignments, least: 100}, {count: recommitted, least: 100}, {count: materialized, least: 1},
 		{count: replayed, least: 1}, {count: basesReused, least: 1}, {count: basesDropped, least: 1}, {count: restored, least: 20},
+	}...)
+}
+
+// tableDemands are those of jobs that write tables, for every strategy.
+func tableDemands(n int64) (out []demand) {
+	for _, s := range Strategies {
+		out = append(out, demand{count: tableKills + string(s), least: 100 * n}, demand{count: tableKillsAgain + string(s), least: 20 * n},
+			demand{count: tableServerKills + string(s), least: 5},
+			demand{count: answersLost + string(s), least: 4}, demand{count: requestsLost + string(s), least: 4})
 	}
+	return append(out, demand{count: tableServerAimed, least: 10}, demand{count: recommitted + intoTables, least: 50}, demand{count: byMarker + intoTables, least: 50})
 }
 
 // Judge prints the table of counts and demands, and reports whether all are met. A
@@ -93,6 +104,19 @@ func (s *Suite) judgePoints(w io.Writer, short bool, row func(met, excused bool,
 			died++
 		} else {
 			fmt.Fprintf(w, "        nobody died at %s (%s)\n", p.Name, p.K)
+		}
+	}
+	for _, s := range Strategies {
+		for _, p := range TablePoints[s] {
+			if short {
+				continue
+			}
+			mustDie++
+			if t.Counts[killedAt(s, p.Name)] > 0 {
+				died++
+			} else {
+				fmt.Fprintf(w, "        nobody died at %s of a job that writes tables, %s\n", p.Name, s)
+			}
 		}
 	}
 	row(passed == mustPass, false, "fault points passed", passed, mustPass)

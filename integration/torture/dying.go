@@ -76,7 +76,7 @@ func (l *Life) die(ctx context.Context, a aim) (there bool, err error) {
 	if a.point == "" {
 		l.Tally.Add(killsRandom, 1)
 	} else {
-		l.Tally.Add(killAt+a.point, 1)
+		l.Tally.Add(l.killAt(a.point), 1)
 	}
 	return there, nil
 }
@@ -84,14 +84,32 @@ func (l *Life) die(ctx context.Context, a aim) (there bool, err error) {
 // killed counts a kill, and whether it came before the job ran.
 func (l *Life) killed(w *Worker) {
 	l.Tally.Add(kills, 1)
-	if l.Broker.Real() {
-		l.Tally.Add(realKills, 1)
-	} else {
-		l.Tally.Add(fakeKills, 1)
-	}
-	if w.Running() == 0 {
+	again := w.Running() == 0
+	if again {
 		l.Tally.Add(killsAgain, 1)
 	}
+	switch {
+	case l.Job.Into != "":
+		l.Tally.Add(tableKills+string(l.Job.Into), 1)
+		if again {
+			l.Tally.Add(tableKillsAgain+string(l.Job.Into), 1)
+		}
+	case l.Broker.Real():
+		l.Tally.Add(realKills, 1)
+	default:
+		l.Tally.Add(fakeKills, 1)
+	}
+}
+
+// killAt is the name of the count of deaths at a point: those of a job that writes tables
+// are counted apart, for every strategy.
+func (l *Life) killAt(point string) string { return killedAt(l.Job.Into, point) }
+
+func killedAt(into Strategy, point string) string {
+	if into == "" {
+		return killAt + point
+	}
+	return killAt + string(into) + "/" + point
 }
 
 // endedByItself notes an end that nobody asked for: a declared loss, or a refusal,

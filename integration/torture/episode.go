@@ -62,6 +62,8 @@ type Episode struct {
 	Scrape bool
 	// Scratch restores every retained checkpoint into a scratch job at the end.
 	Scratch bool
+	// Tables are what a job of Job.Into writes.
+	Tables *Tables
 	// Dir is where the job lies; it is removed when all is well.
 	Dir string
 }
@@ -70,12 +72,13 @@ type Episode struct {
 type Life struct {
 	*Episode
 	*Verdict
-	Tally *Tally
-	job   *Job
-	maker *maker
-	feed  *Feed
-	watch *Watch
-	r     *rand.Rand
+	Tally      *Tally
+	job        *Job
+	maker      *maker
+	feed       *Feed
+	watch      *Watch // of topics
+	tableWatch *TableWatch
+	r          *rand.Rand
 }
 
 func (e *Episode) defaults() {
@@ -129,6 +132,14 @@ func (e *Episode) Begin(ctx context.Context) (*Life, error) {
 		return nil, err
 	}
 	l.Tally.Add(episodes, 1)
+	if e.Tables != nil {
+		if err := e.Tables.init(ctx, l.job, e.Binary); err != nil {
+			l.feed.Close()
+			return nil, err
+		}
+		l.tableWatch = NewTableWatch(e.Tables)
+		return l, nil
+	}
 	l.watch, err = NewWatch(e.Broker, l.job.Outs()...)
 	return l, err
 }
@@ -138,6 +149,9 @@ func (l *Life) Close() {
 	l.feed.Close()
 	if l.watch != nil {
 		l.watch.Close()
+	}
+	if l.tableWatch != nil {
+		l.tableWatch.Close(&Verdict{})
 	}
 	if l.OK() {
 		_ = os.RemoveAll(l.Dir)
@@ -174,7 +188,11 @@ func (w *Worker) scrape() {
 // Ended takes in what a worker said and passed, and looks for what it must not say.
 func (l *Life) Ended(w *Worker) {
 	lines := w.Lines()
-	l.Tally.hear(lines)
+	into := ""
+	if l.Tables != nil {
+		into = intoTables
+	}
+	l.Tally.hear(lines, into)
 	w.mu.Lock()
 	l.Tally.Add(spilled, w.spilled)
 	w.mu.Unlock()
@@ -193,6 +211,11 @@ func (l *Life) Ended(w *Worker) {
 func (l *Life) Audit(ctx context.Context) error {
 	if l.Tally.Passed["log.append.abandoned.after"] {
 		l.Add(Honest, "a published checkpoint was abandoned, and nothing had been lost")
+	}
+	if l.Tables != nil {
+		l.checkOwners()
+		l.checkFiles()
+		return l.auditTables(ctx)
 	}
 	all, err := l.job.audited(ctx, l.Verdict, l.maker, l.Tally, nil)
 	if err != nil {

@@ -17,7 +17,7 @@ const mostAimed = 40
 
 // commitAim is at the markers of a commit: as soon as the answer has come they are to
 // be written. One kill of four to six is in time on an idle machine.
-var commitAim = brokerAim{point: "kafka.endtxn.after"}
+var commitAim = serverAim{point: "kafka.endtxn.after", hurts: true}
 
 // UntilHealed kills brokers at the worst moment until the job had to write markers
 // that a coordinator had skipped.
@@ -26,7 +26,7 @@ func (l *Life) UntilHealed(ctx context.Context) error {
 		if l.late() {
 			return nil
 		}
-		if err := l.killBroker(ctx, commitAim); err != nil {
+		if err := l.killServer(ctx, l.Broker.mortal(), commitAim); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func (l *Life) UntilHanging(ctx context.Context, aborts bool) (n int, seen bool,
 		if aborts {
 			err = l.killAtFence(ctx)
 		} else {
-			err = l.killBroker(ctx, commitAim)
+			err = l.killServer(ctx, l.Broker.mortal(), commitAim)
 		}
 		if err != nil {
 			return n, false, err

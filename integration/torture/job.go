@@ -28,6 +28,8 @@ type JobConfig struct {
 	Work int
 	// Fetch is how much of a partition is fetched at once, "" for the default.
 	Fetch string
+	// Into has a job of kind count write tables instead of topics.
+	Into Strategy
 	// SinkTopic is where output goes instead of the usual place.
 	SinkTopic string
 	// Wide makes the keys of keyed state so many times as long as those of records,
@@ -41,6 +43,7 @@ type Job struct {
 	broker *Broker
 	Dir    string // data folder
 	File   string
+	dsn    string // of its tables
 	starts int
 }
 
@@ -61,6 +64,9 @@ func (c *JobConfig) In() string { return c.Name + ".in" }
 
 // Outs are the topics it writes.
 func (c *JobConfig) Outs() []string {
+	if c.Into != "" {
+		return nil
+	}
 	out := c.Name + ".out"
 	if c.SinkTopic != "" {
 		out = c.SinkTopic
@@ -88,6 +94,9 @@ func (j *Job) text() string {
 	if j.broker.password != "" {
 		line("    sasl: { mechanism: PLAIN, username: %s, password: \"${%s}\" }", user, passwordEnv)
 	}
+	if j.Into != "" {
+		line("  db: { type: postgres, dsn: \"${%s}\" }", dsnEnv)
+	}
 	fetch := ""
 	if j.Fetch != "" {
 		fetch = ", fetch: { max_partition_bytes: " + j.Fetch + " }"
@@ -95,6 +104,9 @@ func (j *Job) text() string {
 	line("sources:\n  in: { type: kafka, connection: main, topics: [%s], consumer_group: %s, decode: %s%s }", j.In(), j.Name, j.decode(), fetch)
 	s.WriteString(j.transforms())
 	line("sinks:")
+	if j.Into != "" {
+		s.WriteString(j.tables())
+	}
 	for i, topic := range j.Outs() {
 		line("  out%d: { type: kafka, connection: main, inputs: [%s], topic: %s%s }", i, j.lasts()[i], topic, j.sinkKeys(i))
 	}
@@ -113,15 +125,19 @@ func (j *Job) transforms() string {
 	if j.UID != "" {
 		uid = "uid: " + j.UID + ", "
 	}
-	switch j.Kind {
-	case Count:
+	switch {
+	case j.Into != "": // the key of the sink must be that of the aggregate
+		return `transforms:
+  per_key: { type: aggregate, inputs: [in], key: this.k, emit: on_change, aggregates: { c: count, sum: { op: sum, of: this.n } } }
+`
+	case j.Kind == Count:
 		return fmt.Sprintf(`transforms:
   busy: { type: filter, inputs: [in], where: 'len(repeat(this.x, %d)) >= 0' }
   per_key:
     { %stype: aggregate, inputs: [busy], key: %s, emit: on_change, aggregates: { c: count, sum: { op: sum, of: this.n } } }
   short: { type: map, inputs: [per_key], map: { key: 'split(this.key, "|")[0]', c: this.c, sum: this.sum } }
 `, j.Work, uid, j.stateKey())
-	case Fan:
+	case j.Kind == Fan:
 		return `transforms:
   kept: { ` + uid + `type: filter, inputs: [in], where: this.s % 3 != 0 }
   shaped: { type: map, inputs: [kept], map: { p: this.p, s: this.s, tags: this.tags } }

@@ -133,11 +133,11 @@ func TestDyingBrokers(t *testing.T) {
 func brokerKilling(k Kind, turn, n int) scenario {
 	return living(k, func(ctx context.Context, l *Life) error {
 		l.Turn = turn
-		return l.KillBrokers(ctx, n, brokerAims)
+		return l.KillServer(ctx, l.Broker.mortal(), n, brokerAims)
 	})
 }
 
-// living runs something on a job that is fed, then lets it drain and checks all.
+// living is live on a job of a kind.
 func living(k Kind, f func(ctx context.Context, l *Life) error) scenario {
 	return func(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, Verdict, error) {
 		e, err := episode(b, k, dir, seed, 0)
@@ -145,16 +145,21 @@ func living(k Kind, f func(ctx context.Context, l *Life) error) scenario {
 			return nil, Verdict{}, err
 		}
 		e.Scratch = false
-		l, err := e.Begin(ctx)
-		if err != nil {
-			return nil, Verdict{}, err
-		}
-		defer l.Close()
-		if err = f(ctx, l); err == nil {
-			err = l.Finish(ctx)
-		}
-		return l.Tally, *l.Verdict, err
+		return e.live(ctx, f)
 	}
+}
+
+// live does something to a job that is fed, then lets it drain and checks all.
+func (e *Episode) live(ctx context.Context, f func(ctx context.Context, l *Life) error) (*Tally, Verdict, error) {
+	l, err := e.Begin(ctx)
+	if err != nil {
+		return nil, Verdict{}, err
+	}
+	defer l.Close()
+	if err = f(ctx, l); err == nil {
+		err = l.Finish(ctx)
+	}
+	return l.Tally, *l.Verdict, err
 }
 
 // healing kills brokers until the job had to heal.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(1)
 	}
-	os.Exit(finish(kafkatest.Runner(tv1.Runner(m)).Run()))
+	os.Exit(finish(kafkatest.Runner(tv1.Runner(tableServer.Runner(m))).Run()))
 }
 
 // finish judges the counts of the whole run.

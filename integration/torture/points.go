@@ -33,6 +33,9 @@ type Point struct {
 	Many bool
 	// Doubt says that it is passed only if the last attempt left something in doubt.
 	Doubt bool
+	// After is the point at which the last attempt must have died for that; "" for the
+	// publication.
+	After string
 }
 
 // Points are all fault points there are. A test compares them with the code.

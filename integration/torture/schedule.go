@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -81,7 +82,7 @@ func (s *schedule) next() aim {
 	a.dealt = true
 	if p.Doubt {
 		s.soon = append(s.soon, a)
-		return aim{point: inDoubt, nth: 2}
+		return p.before()
 	}
 	return a
 }
@@ -89,14 +90,17 @@ func (s *schedule) next() aim {
 // inDoubt is where a death leaves a checkpoint that is published and not committed.
 const inDoubt = "checkpoint.published"
 
+// before is the death without which a point of doubt is not passed.
+func (p *Point) before() aim { return aim{point: cmp.Or(p.After, inDoubt), nth: 2} }
+
 // miss gives the point of an aim another turn, at its first pass.
 func (s *schedule) miss(a aim) {
 	if !a.dealt {
 		return
 	}
 	a.dealt, a.nth = false, 1
-	if slices.ContainsFunc(s.points, func(p Point) bool { return p.Name == a.point && p.Doubt }) {
-		s.soon = append(s.soon, aim{point: inDoubt, nth: 2})
+	if i := slices.IndexFunc(s.points, func(p Point) bool { return p.Name == a.point && p.Doubt }); i >= 0 {
+		s.soon = append(s.soon, s.points[i].before())
 	}
 	s.soon = append(s.soon, a)
 }

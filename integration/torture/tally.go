@@ -60,6 +60,19 @@ const (
 	bigStates    = "runs with state larger than memory"
 )
 
+// The names of counts of jobs that write tables; the strategy follows.
+const (
+	tableKills      = "kills of workers into tables, "
+	tableKillsAgain = "kills before the job ran again, into tables, "
+
+	tableServerKills = "kills of PostgreSQL, "
+	tableServerAimed = "kills of PostgreSQL at its work"
+	answersLost      = "answers of PostgreSQL lost, "
+	requestsLost     = "requests to PostgreSQL lost, "
+
+	intoTables = ", into tables"
+)
+
 const killAt = "kill at "
 
 // Add adds n to a count.
@@ -99,12 +112,13 @@ func (t *Tally) String() string {
 		fmt.Fprintf(&s, "  %-44s %d\n", name, t.Counts[name])
 	}
 	fmt.Fprintf(&s, "  %-44s p50 %v, p99 %v, max %v\n", "start to running", t.quantile(0.5), t.quantile(0.99), t.quantile(1))
-	fmt.Fprintf(&s, "  %-44s %d of %d: %s\n", "points killed at", len(points), len(Points), strings.Join(points, ", "))
+	fmt.Fprintf(&s, "  %-44s %d of %d: %s\n", "points killed at", len(points), len(Points)+tablePointCount(), strings.Join(points, ", "))
 	return s.String()
 }
 
-// hear takes what a worker said into the tally.
-func (t *Tally) hear(lines []Line) {
+// hear takes what a worker said into the tally; into follows the names of what is counted
+// apart for jobs that write tables.
+func (t *Tally) hear(lines []Line, into string) {
 	for _, l := range lines {
 		t.Add("log lines", 1)
 		switch l.Msg() {
@@ -116,7 +130,7 @@ func (t *Tally) hear(lines []Line) {
 		case "checkpoint failed":
 			t.Add(abortedOnes, 1+l.int("omitted"))
 		case "transaction of an earlier attempt committed", "transaction committed, after markers that the broker had left out were written":
-			t.commit(l)
+			t.commit(l, into)
 		case "wrote transaction markers that the coordinator had skipped (KAFKA-20734)":
 			if c, _ := l.Fields["commit"].(bool); c {
 				t.Add(healedOnes, 1)
@@ -135,13 +149,13 @@ func (t *Tally) hear(lines []Line) {
 	}
 }
 
-func (t *Tally) commit(l Line) {
+func (t *Tally) commit(l Line, into string) {
 	marker, _ := l.Fields["by_marker"].(bool)
 	switch {
 	case marker:
-		t.Add(byMarker, 1+l.int("omitted"))
+		t.Add(byMarker+into, 1+l.int("omitted"))
 	case strings.HasPrefix(l.Msg(), "transaction of"):
-		t.Add(recommitted, 1+l.int("omitted"))
+		t.Add(recommitted+into, 1+l.int("omitted"))
 	default:
 		t.Add(healedOnes, 1)
 	}

@@ -28,7 +28,7 @@ type answer struct {
 // with what it printed.
 func (j *Job) Tool(ctx context.Context, binary string, words ...string) (a answer, code int, err error) {
 	cmd := exec.CommandContext(ctx, binary, append(words, "--json", "--data-dir", j.Dir)...)
-	cmd.Env = append(os.Environ(), passwordEnv+"="+j.broker.password)
+	cmd.Env = append(os.Environ(), passwordEnv+"="+j.broker.password, dsnEnv+"="+j.dsn)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err = cmd.Run()

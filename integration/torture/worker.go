@@ -54,7 +54,7 @@ func (j *Job) Start(s Start) (*Worker, error) {
 	w.Passed = strings.TrimSuffix(w.Log, ".log") + ".passed"
 	w.cmd = exec.Command(s.Binary, append([]string{"run", j.File, "--data-dir", j.Dir}, s.Args...)...)
 	w.cmd.Env = append(os.Environ(), "ETL_FAULT="+s.Fault, "ETL_BROKEN="+s.Broken, "ETL_FAULT_PASSED="+w.Passed,
-		passwordEnv+"="+j.broker.password, "OTEL_SDK_DISABLED=true")
+		passwordEnv+"="+j.broker.password, dsnEnv+"="+j.dsn, "OTEL_SDK_DISABLED=true")
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := w.cmd.StderrPipe()
 	if err != nil {

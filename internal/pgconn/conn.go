@@ -38,8 +38,11 @@ func (c *Conn) Begin(ctx context.Context, lockTimeout time.Duration) error {
 }
 
 // Commit ends the transaction. An error that is not Answered leaves open whether it did.
-func (c *Conn) Commit(ctx context.Context) error {
-	tag, err := c.Simple(ctx, "COMMIT")
+func (c *Conn) Commit(ctx context.Context) error { return c.CommitAt(ctx, "") }
+
+// CommitAt is Commit with a fault point that is passed when it is on the wire.
+func (c *Conn) CommitAt(ctx context.Context, sent string) error {
+	tag, err := c.SimpleAt(ctx, "COMMIT", sent)
 	if err == nil && tag != "COMMIT" {
 		return fmt.Errorf("COMMIT was answered by %s: the transaction had failed", tag)
 	}

@@ -103,6 +103,16 @@ func (s *Server) Log() string { return s.service.Log() }
 // Kill sends SIGKILL to all of the server and returns when it is down.
 func (s *Server) Kill(ctx context.Context) error { return s.service.Kill(ctx) }
 
+// Quit ends the server at once, as SIGQUIT does: it writes nothing more, and recovers
+// when it is started again. Only a server that runs as a process can be told so.
+func (s *Server) Quit(ctx context.Context) error {
+	p, ok := s.service.(*testservice.Process)
+	if !ok {
+		return fmt.Errorf("SIGQUIT to PostgreSQL: it runs as %s, not as a process", s.via)
+	}
+	return p.Quit(ctx)
+}
+
 // Restart starts a killed server on its data and port and returns when it answers.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.service.Restart(ctx); err != nil {

@@ -156,11 +156,33 @@ func (p *Process) Kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return p.down(ctx, all)
+}
+
+// down waits for the end of the process, and of all below it.
+func (p *Process) down(ctx context.Context, all []int) error {
 	p.mu.Lock()
 	done := p.done
 	p.mu.Unlock()
-	<-done
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("%s does not end: %w", p.spec.Name, context.Cause(ctx))
+	}
 	return awaitGone(ctx, all)
+}
+
+// Quit sends SIGQUIT to the process alone, and returns when it is down: a server that
+// forks is to end its children, and to leave its data as they are.
+func (p *Process) Quit(ctx context.Context) error {
+	if !p.Alive(ctx) {
+		return fmt.Errorf("%s does not run", p.spec.Name)
+	}
+	all := descendants(p.Pid())
+	if err := syscall.Kill(p.Pid(), syscall.SIGQUIT); err != nil {
+		return fmt.Errorf("SIGQUIT to %s: %w", p.spec.Name, err)
+	}
+	return p.down(ctx, all)
 }
 
 // awaitGone waits for the children, which init reaps, not we.
@@ -173,7 +195,7 @@ func awaitGone(ctx context.Context, pids []int) error {
 		for running(pid) {
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("pid %d still runs after SIGKILL", pid)
+				return fmt.Errorf("pid %d still runs after its signal", pid)
 			case <-tick.C:
 			}
 		}

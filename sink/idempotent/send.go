@@ -11,9 +11,11 @@ import (
 
 // Points are all fault points of idempotent sinks, with what each stands for.
 var Points = map[string]string{
-	"idempotent.write.before": "rows on their way, nothing of them written",
-	"idempotent.write.after":  "a batch is written, its checkpoint is not complete",
-	"idempotent.flushed":      "all rows of a checkpoint are written, it is not acknowledged",
+	"idempotent.write.before":         "rows on their way, nothing of them written",
+	"idempotent.postgres.written":     "a batch is written and not committed",
+	"idempotent.postgres.commit.sent": "COMMIT is on the wire; its answer is lost",
+	"idempotent.write.after":          "a batch is written, its checkpoint is not complete",
+	"idempotent.flushed":              "all rows of a checkpoint are written, it is not acknowledged",
 }
 
 // send writes batches in order until the writer is closed or has failed.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"etl/expr"
+	"etl/internal/fault"
 	"etl/internal/pgconn"
 	"etl/sink/idempotent"
 	"etl/sink/sqltxn"
@@ -214,7 +215,8 @@ func (r *rows) commit(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) error
 	if err := r.s.target.Write(ctx, c, r.rows, bad); err != nil {
 		return pgconn.Explain(err, "write rows", r.s.cfg.Table)
 	}
-	return pgconn.Explain(c.Commit(ctx), "commit rows", r.s.cfg.Table)
+	fault.Point("idempotent.postgres.written")
+	return pgconn.Explain(c.CommitAt(ctx, "idempotent.postgres.commit.sent"), "commit rows", r.s.cfg.Table)
 }
 
 // Free gives the memory back.
