@@ -174,7 +174,7 @@ func (p *pending) upload(ctx context.Context, up state.Uploader, rows int64) (c 
 	s := Segment{Kind: c.Kind, Checkpoint: p.id, Subtask: w.env.Subtask}
 	err = p.rows.Segments(func(n int, body []byte) error {
 		s.Rows, s.Body = n, body
-		b, err := s.Append(u.room(segmentHead + len(s.Kind) + len(body) + segmentTail))
+		b, err := s.Append(room(segmentHead + len(s.Kind) + len(body) + segmentTail))
 		if err != nil {
 			return err
 		}
@@ -197,17 +197,19 @@ type uploading struct {
 	up      state.Uploader
 	tickets []state.Ticket
 	frames  [][]byte // of the tickets
-	spare   []byte   // one whose ticket is done
 	handles []state.Handle
 }
 
+// spareFrames are *[]byte whose tickets are done. Segments are large, and every epoch of
+// every subtask needs some: the collector takes those that nobody used for a while.
+var spareFrames sync.Pool
+
 // room returns empty memory for a segment.
-func (u *uploading) room(size int) []byte {
-	b := u.spare
-	if u.spare = nil; cap(b) < size {
-		b = make([]byte, 0, size)
+func room(size int) []byte {
+	if b, ok := spareFrames.Get().(*[]byte); ok && cap(*b) >= size {
+		return (*b)[:0]
 	}
-	return b[:0]
+	return make([]byte, 0, size)
 }
 
 func (u *uploading) add(frame []byte) error {
@@ -221,8 +223,8 @@ func (u *uploading) add(frame []byte) error {
 // first waits for the oldest ticket.
 func (u *uploading) first() error {
 	h, err := u.tickets[0].Wait(u.ctx)
-	if err == nil {
-		u.spare = u.frames[0] // nobody reads it any more
+	if b := u.frames[0]; err == nil { // nobody reads it any more
+		spareFrames.Put(&b)
 	}
 	u.tickets, u.frames = u.tickets[1:], u.frames[1:]
 	h.Role = state.Rows
