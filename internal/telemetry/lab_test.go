@@ -44,7 +44,7 @@ func newLab(t *testing.T) *lab {
 	}
 	t.Cleanup(func() { _ = tl.Shutdown(context.Background()) })
 	return &lab{t: t, tl: tl, store: memstore.New("lab"), log: &log{more: make(chan struct{})},
-		out: &outside{waiting: map[stream.CheckpointID]bool{}}, every: time.Hour}
+		out: &outside{}, every: time.Hour}
 }
 
 // graph is source -> rekey -> count -> sink.
@@ -235,8 +235,6 @@ func (r *reader) Close() error                    { return nil }
 // outside is a sink: transactions by checkpoint. Each call takes as long as its field
 // says; a Write while stuck is not nil waits until it is closed.
 type outside struct {
-	mu                      sync.Mutex
-	waiting                 map[stream.CheckpointID]bool
 	writes, finish, commits time.Duration
 	stuck                   chan struct{}
 	hollow                  bool // nothing of what it is given has to be committed
