@@ -25,7 +25,7 @@ func (t *task) inject(ctx context.Context, b stream.Barrier) error {
 // barrier is step B3: a barrier has come over an input.
 func (t *task) barrier(ctx context.Context, input int, b stream.Barrier) error {
 	t.env.Listener.Did("B3", t.id, b.ID)
-	if t.aligner.Aligning().ID != b.ID {
+	if b.ID > t.aligner.Aligning().ID { // a stale one begins nothing
 		t.aligned = t.env.Clock.Now()
 	}
 	if broken.Is(broken.AlignmentSkipped) {
