@@ -17,7 +17,7 @@ var tableServer testservice.Shared[*pgtest.Server]
 func sharedServer(t *testing.T) *pgtest.Server {
 	t.Helper()
 	s, err := tableServer.Get(t, func(ctx context.Context) (*pgtest.Server, error) {
-		return pgtest.Run(ctx, pgtest.Config{Settings: map[string]string{"fsync": "off", "full_page_writes": "off", "max_prepared_transactions": "128", "max_connections": "300"}})
+		return pgtest.Run(ctx, pgtest.Config{Via: testservice.ViaProcess, Settings: map[string]string{"fsync": "off", "full_page_writes": "off", "max_prepared_transactions": "128", "max_connections": "300"}})
 	})
 	if err != nil {
 		testservice.Skip(t, pgtest.Tier, "%v", err)
