@@ -22,8 +22,12 @@ func (t *task) inject(ctx context.Context, b stream.Barrier) error {
 	return t.snapshot(ctx, b)
 }
 
-// barrier is step B3: a barrier has come over an input.
+// barrier is step B3: a barrier has come over an input. What was told before it was
+// triggered is heard before it is obeyed: that the checkpoint before was aborted, above all.
 func (t *task) barrier(ctx context.Context, input int, b stream.Barrier) error {
+	if err := t.listen(ctx); err != nil {
+		return err
+	}
 	t.env.Listener.Did("B3", t.id, b.ID)
 	if b.ID > t.aligner.Aligning().ID { // a stale one begins nothing
 		t.aligned = t.env.Clock.Now()

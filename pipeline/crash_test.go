@@ -273,4 +273,7 @@ func (s *simulation) check() {
 			s.t.Errorf("seed %d: transaction %s is left open", s.seed, name)
 		}
 	}
+	for _, what := range s.out.broken {
+		s.t.Errorf("seed %d: %s", s.seed, what)
+	}
 }

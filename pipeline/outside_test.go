@@ -30,6 +30,7 @@ type outside struct {
 	markers    map[stream.TaskID]stream.CheckpointID
 	fenced     map[stream.Attempt]bool
 	commits    int
+	broken     []string // promises of the engine to its sinks
 }
 
 type row struct{ key, value string }
@@ -186,9 +187,10 @@ func (e *memEnumerator) Close() error                                           
 
 // memWriter writes transactions of the outside store.
 type memWriter struct {
-	o    *outside
-	env  stream.Env
-	rows []row
+	o        *outside
+	env      stream.Env
+	rows     []row
+	prepared stream.CheckpointID // the newest
 }
 
 func (w *memWriter) Open(_ context.Context, env stream.Env, _ []state.Handle) error {
@@ -206,14 +208,24 @@ func (w *memWriter) Write(_ context.Context, b *stream.Batch, _ sink.Output) err
 
 func (w *memWriter) PrepareCommit(_ context.Context, id stream.CheckpointID, _ sink.Output) (sink.Pending, error) {
 	p := &memPending{w: w, id: id, rows: w.rows}
-	w.rows = nil
+	w.rows, w.prepared = nil, id
 	return p, nil
 }
 
-func (w *memWriter) Published(stream.CheckpointID)                      {}
-func (w *memWriter) Resolved(stream.CheckpointID, bool)                 {}
-func (w *memWriter) Aborted(context.Context, stream.CheckpointID) error { return nil }
-func (w *memWriter) Close() error                                       { return nil }
+// Aborted of a checkpoint comes before the next one is prepared: who has one in flight
+// prepares both together.
+func (w *memWriter) Aborted(_ context.Context, id stream.CheckpointID) error {
+	if w.prepared > id {
+		w.o.mu.Lock()
+		defer w.o.mu.Unlock()
+		w.o.broken = append(w.o.broken, fmt.Sprintf("%s: Aborted(%s) came after PrepareCommit(%s)", w.env.Task(), id, w.prepared))
+	}
+	return nil
+}
+
+func (w *memWriter) Published(stream.CheckpointID)      {}
+func (w *memWriter) Resolved(stream.CheckpointID, bool) {}
+func (w *memWriter) Close() error                       { return nil }
 
 type memPending struct {
 	w    *memWriter
