@@ -124,6 +124,8 @@ type Facts struct {
 type Found struct {
 	Path string
 	Err  error
+	// Warning says that it stops nothing.
+	Warning bool
 }
 
 // Place is something outside that is read or written, such as a topic of a cluster.

@@ -33,10 +33,10 @@ func (j *Job) Preflight(ctx context.Context, w stream.World) Problems {
 		}
 		f, err := c.parts.Preflight(ctx, w)
 		if err != nil {
-			c.found("", err)
+			c.found(Found{Err: err})
 		}
 		for _, p := range f.Found {
-			c.found(p.Path, p.Err)
+			c.found(p)
 		}
 		if f.Notes != nil {
 			c.parts.Notes = f.Notes

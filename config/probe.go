@@ -19,7 +19,7 @@ func (j *Job) Probe(ctx context.Context, w stream.World) Problems {
 			continue
 		}
 		for _, f := range c.parts.Probe(ctx, w) {
-			c.found(f.Path, f.Err)
+			c.found(f)
 		}
 	}
 	return b.all()
@@ -33,12 +33,16 @@ func (c *Component) unasked() bool { return c.to != nil && c.to.away }
 var aways = []string{"unreachable", "sasl", "auth", "authentication", "database", "tls"}
 
 // found reports what a server has told. That it is away is told once, of its connection.
-func (c *Component) found(path string, err error) {
+func (c *Component) found(f Found) {
 	var e *stream.Error
-	err = lacking(err)
+	if f.Warning && errors.As(f.Err, &e) {
+		c.Warn(f.Path, e.Code, sentence(e), e.Fix)
+		return
+	}
+	err := lacking(f.Err)
 	_, end, _ := strings.Cut(stream.CodeOf(err), ".")
 	if c.to == nil || !errors.As(err, &e) || !slices.Contains(aways, end) {
-		c.Reject(path, err)
+		c.Reject(f.Path, err)
 		return
 	}
 	if c.to.away {

@@ -46,3 +46,18 @@ func TestProbeTellsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestProbeWarns: a finding that stops nothing is a warning with its own code and fix, at
+// a start as well.
+func TestProbeWarns(t *testing.T) {
+	job := planJob(t, "")
+	out := job.Components[len(job.Components)-1]
+	warning := Found{Path: "topic", Warning: true, Err: stream.Errorf(stream.Environment, "kafka.unreachable", "look", "server", "it may forget").WithFix("mend it")}
+	out.parts.Preflight = func(context.Context, stream.World) (Facts, error) { return Facts{Found: []Found{warning}}, nil }
+	out.parts.Probe = func(context.Context, stream.World) []Found { return []Found{warning} }
+	for _, ps := range []Problems{job.Preflight(t.Context(), stream.World{}), job.Probe(t.Context(), stream.World{})} {
+		if len(ps) != 1 || ps.Failed() || ps[0].Code != "kafka.unreachable" || ps[0].Message != "it may forget" || ps[0].Fix != "mend it" || !strings.HasPrefix(ps[0].Path, "sinks.") {
+			t.Errorf("%+v", ps)
+		}
+	}
+}

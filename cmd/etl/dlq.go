@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"etl/config"
+	"etl/config/file"
 	"etl/config/kafka"
+	"etl/config/postgres"
 	"etl/deadletter"
 	"etl/stream"
 	"etl/transform"
@@ -300,7 +302,8 @@ func (f *dlqFlags) filter(now time.Time) (deadletter.Filter, error) {
 // letterSinks returns the sinks of dead letters that can be read, or the one with the
 // name.
 func letterSinks(job *config.Job, name string) (out []kafka.Letters, err error) {
-	var fields, other []string
+	var fields []string
+	var other []*config.Component
 	topics := map[string]bool{}
 	for _, l := range kafka.LettersOf(job) {
 		topics[l.Sink] = true
@@ -314,7 +317,7 @@ func letterSinks(job *config.Job, name string) (out []kafka.Letters, err error) 
 	}
 	for _, c := range job.Components {
 		if len(c.LettersOf()) > 0 && !topics[c.Name] && (name == "" || c.Name == name) {
-			other = append(other, c.Name+" ("+c.Type+")")
+			other = append(other, c)
 		}
 	}
 	switch {
@@ -324,12 +327,25 @@ func letterSinks(job *config.Job, name string) (out []kafka.Letters, err error) 
 		return nil, stream.Errorf(stream.BadConfig, "dlq.fields", "read dead letters", strings.Join(fields, ", "), "the sink writes fields of dead letters, not the records").
 			WithFix("read its topic; to list and replay them here, remove value, map and encode from the sink")
 	case len(other) > 0:
-		return nil, stream.Errorf(stream.BadConfig, "dlq.not_kafka", "read dead letters", strings.Join(other, ", "), "the dead letters are not in a topic").
-			WithFix("look where the sink writes them")
+		return nil, notInTopic(other[0])
 	case name != "":
 		return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", name, "there is no sink of dead letters with this name")
 	}
 	return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", job.Spec.Name, "no component of the pipeline has on_error: dead_letter").WithFix("see docs/dead-letters.md")
+}
+
+// notInTopic says where the letters of a sink are that writes no topic, and what would
+// have them listed and replayed here.
+func notInTopic(c *config.Component) error {
+	where := "look where the sink writes them"
+	switch s := c.Spec().(type) {
+	case *postgres.Sink:
+		where = fmt.Sprintf("psql -c 'SELECT * FROM %s'", s.Table)
+	case *file.Sink:
+		where = "read the files below " + s.Path
+	}
+	return stream.Errorf(stream.BadConfig, "dlq.not_kafka", "read dead letters", c.Name, "a sink of type %s writes fields of dead letters, not the records", c.Type).
+		WithFix("%s; to list and replay them here, use a sink of type kafka without value, map and encode", where)
 }
 
 // several asks for one of several sinks.

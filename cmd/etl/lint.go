@@ -17,7 +17,8 @@ func (a *app) lintCommand() *cobra.Command {
 		Short:   "check a pipeline file, all problems at once",
 		Long: `Checks a pipeline file with the loader that run uses: what lint accepts, run
 accepts. It connects to nothing, unless --probe asks the servers: topics, tables, keys,
-types, settings and each right by name, changing nothing. Problems come with
+types, settings, clocks and each right by name, and looks at the disks of file sinks,
+changing nothing. Kafka has no clock that can be asked. Problems come with
 file:line:column, an excerpt and a fix; the exit code is 2 when there is an error, 3
 when only a server or a right is missing.`,
 		Example: `  etl lint pipeline.yaml

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 
@@ -62,11 +63,24 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	}
 	return config.Parts{
 		Detail: detail(s),
+		Probe:  func(context.Context, stream.World) []config.Found { return found(cfg) },
 		Writes: []config.Place{{System: "file", Name: filepath.Clean(s.Path)}},
 		Sink: &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(),
 			NewWriter:    func() sink.Writer { return file.NewWriter(cfg) },
 			NewCommitter: func() sink.Committer { return file.NewCommitter(cfg) }},
 	}
+}
+
+// found looks at the disk.
+func found(cfg file.Config) (out []config.Found) {
+	warnings, errs := cfg.Probe()
+	for _, err := range errs {
+		out = append(out, config.Found{Path: "path", Err: err})
+	}
+	for _, err := range warnings {
+		out = append(out, config.Found{Path: "path", Err: err, Warning: true})
+	}
+	return out
 }
 
 // detail is the sink in plans: /data/orders, parquet in zstd, by day.

@@ -77,8 +77,8 @@ func preflight(ctx context.Context, world stream.World, c *config.Component, s *
 	for _, err := range errs {
 		facts.Found = append(facts.Found, config.Found{Path: place(s, err), Err: err})
 	}
-	for _, text := range f.Warnings {
-		c.Warn("connection", "postgres.not_durable", text, "set fsync = on")
+	for _, err := range f.Warnings {
+		facts.Found = append(facts.Found, config.Found{Path: "connection", Err: err, Warning: true})
 	}
 	if s.Delivery == "two_phase" && f.Strategy != "" {
 		facts.Notes = []string{"strategy " + f.String(), f.Server.String()}

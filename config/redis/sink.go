@@ -61,9 +61,24 @@ func newSink(c *config.Component, s *Sink) config.Parts {
 	own := redis.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: own.Features(), NewWriter: own.NewWriter}
 	p.Preflight = func(ctx context.Context, w stream.World) (config.Facts, error) {
-		return config.Facts{}, cfg.Preflight(ctx, w)
+		warnings, err := cfg.Preflight(ctx, w)
+		return config.Facts{Found: found(warnings, nil)}, err
+	}
+	p.Probe = func(ctx context.Context, w stream.World) []config.Found {
+		return found(cfg.Probe(ctx, w, s.Prefix))
 	}
 	return p
+}
+
+// found are findings about the server.
+func found(warnings, errs []error) (out []config.Found) {
+	for _, err := range errs {
+		out = append(out, config.Found{Path: "connection", Err: err})
+	}
+	for _, err := range warnings {
+		out = append(out, config.Found{Path: "connection", Err: err, Warning: true})
+	}
+	return out
 }
 
 // encoding says how a record becomes a row. It is shared; encoders are not.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -36,7 +35,11 @@ func (s *store) Open(ctx context.Context, env stream.Env) error {
 	s.env, s.encode = env, s.cfg.Encoder()
 	s.connect(env.World)
 	s.kept = keptKey(env)
-	return s.check(ctx, env.Log)
+	warnings, err := s.check(ctx)
+	for _, w := range warnings {
+		env.Log.Warn("Redis may forget rows", "server", s.cfg.Conn.System(), "warning", w)
+	}
+	return err
 }
 
 // connect makes the client. Calls are repeated by package idempotent, not by it.
@@ -92,31 +95,6 @@ func field(info, name string) string {
 	return ""
 }
 
-// check looks at the server.
-func (s *store) check(ctx context.Context, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	info, err := s.client.Info(ctx, "memory", "persistence", "replication", "cluster").Result()
-	if err != nil {
-		return s.explain(ctx, err, "look at server")
-	}
-	bad := func(code, fix, format string, args ...any) error {
-		return stream.Errorf(stream.Environment, "redis."+code, "look at server", s.cfg.Conn.System(), format, args...).WithFix("%s", fix)
-	}
-	switch policy := field(info, "maxmemory_policy"); {
-	case strings.HasPrefix(policy, "allkeys-") && field(info, "maxmemory") != "0":
-		return bad("evicts", "set maxmemory-policy noeviction", "its maxmemory-policy is %s: it may drop what it was given", policy)
-	case field(info, "role") == "slave":
-		return bad("replica", "connect to the primary", "it is a replica")
-	case field(info, "cluster_enabled") == "1":
-		return bad("cluster", "use a server without cluster mode", "it is part of a cluster, which is not supported")
-	}
-	if field(info, "aof_enabled") != "1" {
-		log.Warn("Redis keeps no log of writes: a crash of the server loses rows, and the job stops then", "server", s.cfg.Conn.System(), "fix", "appendonly yes, appendfsync always")
-	}
-	return s.load(ctx)
-}
-
 // load gives the server the scripts.
 func (s *store) load(ctx context.Context) error {
 	for _, text := range []string{script, keepScript} {
@@ -136,12 +114,4 @@ func (s *store) Close() error {
 		return nil
 	}
 	return s.client.Close()
-}
-
-// Preflight connects and looks at the server. It changes nothing.
-func (c Config) Preflight(ctx context.Context, w stream.World) error {
-	s := &store{cfg: c.WithDefaults()}
-	s.connect(w)
-	defer func() { _ = s.client.Close() }() // nothing was written
-	return s.check(ctx, w.Log)
 }

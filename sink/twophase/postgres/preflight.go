@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"etl/internal/pgconn"
@@ -17,7 +16,7 @@ type Findings struct {
 	// Target is the table with the types of its columns; nil when it does not fit.
 	Target *sqltxn.Target
 	// Warnings stop nothing.
-	Warnings []string
+	Warnings []error
 }
 
 // Preflight connects, looks at server, table, books and rights, and decides the strategy.
@@ -52,12 +51,15 @@ func (s *Sink) visit(ctx context.Context, w stream.World, job string, uid stream
 	return fn(id, p)
 }
 
-func (f *Findings) warnings() (out []string) {
+func (f *Findings) warnings() (out []error) {
+	warn := func(code, fix, format string, args ...any) {
+		out = append(out, stream.Errorf(stream.Environment, "postgres."+code, "look at server", "", format, args...).WithFix("%s", fix))
+	}
 	if f.Server.Version != 0 && !f.Server.Durable {
-		out = append(out, "the server runs with fsync = off: a crash of its machine can lose what it has confirmed")
+		warn("not_durable", "set fsync = on", "the server runs with fsync = off: a crash of its machine can lose what it has confirmed")
 	}
 	if skew := f.Server.Clock.Round(time.Second); skew.Abs() > tolerableSkew {
-		out = append(out, fmt.Sprintf("the server's clock differs from this machine's by %v: ages of what is in doubt are wrong by as much", skew))
+		warn("clock", "synchronise the clocks of both machines", "the server's clock differs from this machine's by %v: ages of what is in doubt are wrong by as much", skew)
 	}
 	return out
 }
