@@ -129,6 +129,23 @@ func TestPrepareOfFailedTransaction(t *testing.T) {
 	want(t, "prepare", f.prepare("g", "INSERT INTO t VALUES (1), (1)"), "restart postgres.not_prepared")
 }
 
+// Nor is it committed: COMMIT answers ROLLBACK, without an error.
+func TestCommitOfFailedTransaction(t *testing.T) {
+	p := pool(t, pgtest.Shared(t).NewDatabase(t))
+	do(t, p, func(ctx context.Context, c *Conn) error {
+		if _, err := c.Simple(ctx, "BEGIN"); err != nil {
+			return err
+		}
+		if _, err := c.Simple(ctx, "SELECT 1/0"); err == nil {
+			t.Error("1/0 is a number")
+		}
+		if err := c.Commit(ctx); err == nil || !strings.Contains(err.Error(), "ROLLBACK") {
+			t.Errorf("the commit returned %v", err)
+		}
+		return nil
+	})
+}
+
 // Another session commits, once; the one that prepared may be gone.
 func TestCommitPreparedElsewhere(t *testing.T) {
 	f := newFacts(t)

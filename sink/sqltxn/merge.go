@@ -154,7 +154,7 @@ func (b Book) apply(ctx context.Context, c *pgconn.Conn, a Application, bad []ba
 		return Vanished, err
 	}
 	fault.Point("postgres.merge.merged")
-	if _, err := c.SimpleAt(ctx, "COMMIT", "postgres.merge.sent"); err != nil {
+	if err := c.CommitAt(ctx, "postgres.merge.sent"); err != nil {
 		return m, b.explain(err, "merge staged rows")
 	}
 	fault.Point("postgres.merge.after")

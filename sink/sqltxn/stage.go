@@ -83,7 +83,7 @@ func (b Book) Stage(ctx context.Context, c *pgconn.Conn, g *Target, attempt stre
 		return b.explain(err, "stage rows")
 	}
 	fault.Point("postgres.stage.copied")
-	if _, err := c.SimpleAt(ctx, "COMMIT", "postgres.stage.sent"); err != nil {
+	if err := c.CommitAt(ctx, "postgres.stage.sent"); err != nil {
 		return b.explain(err, "stage rows")
 	}
 	fault.Point("postgres.stage.after")

@@ -208,7 +208,7 @@ func (d *delivery) once(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) (r 
 		}
 	}
 	fault.Point("wal.postgres.written")
-	if _, err := c.SimpleAt(ctx, "COMMIT", "wal.postgres.commit.sent"); err != nil {
+	if err := c.CommitAt(ctx, "wal.postgres.commit.sent"); err != nil {
 		return r, explain(err, g)
 	}
 	return sink.Result{Outcome: sink.Done, Rejects: int64(bad.Len()), Detail: d.book.Schema + ".reject"}, nil
