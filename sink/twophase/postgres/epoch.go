@@ -22,6 +22,52 @@ type epoch struct {
 	// aborted: it can never be published, and is to be rolled back; gone: it is.
 	aborted, gone bool
 	published     bool
+	// begun: its Finish is under way, or has returned, which closes ended.
+	begun bool
+	ended chan struct{}
+}
+
+// begin notes that the Finish of the epoch is under way, and returns what notes its end.
+func (w *Writer) begin(e *epoch) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.begun, e.ended = true, make(chan struct{})
+	return func() { close(e.ended) }
+}
+
+// room waits while the open epoch is full and the one before is still on its way to the
+// server: a table that is slower than the source slows the source down, or each epoch would
+// be longer than the last. It waits for no Finish that has not begun, for that one may wait
+// for the task itself.
+func (w *Writer) room(ctx context.Context) error {
+	if w.bytes < w.cfg.Memory {
+		return nil
+	}
+	var last *epoch
+	w.mu.Lock()
+	for _, e := range w.epochs {
+		if e.begun {
+			last = e
+		}
+	}
+	w.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	select {
+	case <-last.ended:
+		return nil
+	default:
+	}
+	w.env.Log.Info("the table is slower than the source, which waits", "component", w.env.UID, "checkpoint", last.id.String())
+	begin := w.env.Clock.Now()
+	defer func() { w.env.Counters.BlockedNanos.Add(int64(w.env.Clock.Now().Sub(begin))) }()
+	select {
+	case <-last.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (e *epoch) free() {

@@ -82,16 +82,7 @@ func newFlow(l *lab) *flow {
 // write writes rows, "key" or "key=number".
 func (f *flow) write(rows ...string) {
 	f.Helper()
-	b := stream.NewBatch(&stream.Schema{Format: stream.Text})
-	for i, r := range rows {
-		k, v, _ := strings.Cut(r, "=")
-		rec := stream.Record{Topic: "rows", Offset: int64(i), Key: b.Copy([]byte(k)), Pos: -1}
-		if v != "" {
-			rec.Value = b.Copy([]byte(v))
-		}
-		b.Append(rec)
-	}
-	if err := f.w.Write(f.Context(), b, f); err != nil {
+	if err := f.w.Write(f.Context(), batchOf(rows), f); err != nil {
 		f.Fatal(err)
 	}
 }

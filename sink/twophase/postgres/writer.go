@@ -32,6 +32,7 @@ type Writer struct {
 	row     *sqltxn.Row
 	cur     *sqltxn.Rows // the open epoch, nil before its first row
 	records int64        // of the open epoch
+	bytes   int64        // the same
 
 	// Rolling back belongs to whoever holds rolling: Aborted, or the next Finish.
 	rolling sync.Mutex
@@ -103,8 +104,11 @@ func safe(s string) string {
 
 // Write encodes the rows of b and keeps them (R7). It takes over the reference to b, whose
 // bytes are not needed afterwards.
-func (w *Writer) Write(_ context.Context, b *stream.Batch, out sink.Output) error {
+func (w *Writer) Write(ctx context.Context, b *stream.Batch, out sink.Output) error {
 	defer b.Release()
+	if err := w.room(ctx); err != nil {
+		return err
+	}
 	if w.cur == nil {
 		w.cur = w.newRows()
 	}
@@ -126,7 +130,7 @@ func (w *Writer) Write(_ context.Context, b *stream.Batch, out sink.Output) erro
 		rows++
 		bytes += int64(w.row.Size())
 	}
-	w.records += rows
+	w.records, w.bytes = w.records+rows, w.bytes+bytes
 	w.env.Counters.RecordsOut.Add(rows)
 	w.env.Counters.BytesOut.Add(bytes)
 	if w.cfg.transactional() {
@@ -154,7 +158,7 @@ func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, out si
 		out.Reject(r.Record, r.Err())
 	}
 	e := &epoch{id: id, rows: w.cur, records: w.records}
-	w.cur, w.records = nil, 0
+	w.cur, w.records, w.bytes = nil, 0, 0
 	if e.rows == nil {
 		e.rows = w.newRows()
 	}
