@@ -23,10 +23,21 @@ type Conn struct{ c *pgxpool.Conn }
 // has no backend and so takes part in no deadlock that a server would find; and commits
 // that reach the disk, whatever the role's synchronous_commit is.
 func (c *Conn) Begin(ctx context.Context, lockTimeout time.Duration) error {
+	return c.begin(ctx, lockTimeout, 0)
+}
+
+// BeginBrief is Begin for whoever has nobody to end its session from outside: the server
+// does, when nothing comes for idle, so that a process that was stopped keeps no locks.
+func (c *Conn) BeginBrief(ctx context.Context, lockTimeout, idle time.Duration) error {
+	return c.begin(ctx, lockTimeout, idle)
+}
+
+// begin opens a transaction; idle 0 is no limit.
+func (c *Conn) begin(ctx context.Context, lockTimeout, idle time.Duration) error {
 	ms := max(lockTimeout.Milliseconds(), 1)
 	_, err := c.Simple(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"+
 		fmt.Sprintf("SELECT set_config('lock_timeout', '%dms', true),", ms)+
-		" set_config('idle_in_transaction_session_timeout', '0', true),"+
+		fmt.Sprintf(" set_config('idle_in_transaction_session_timeout', '%dms', true),", idle.Milliseconds())+
 		" set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)")
 	if err != nil {
 		c.Rollback(ctx)
@@ -39,6 +50,10 @@ func (c *Conn) Begin(ctx context.Context, lockTimeout time.Duration) error {
 
 // Commit ends the transaction. An error that is not Answered leaves open whether it did.
 func (c *Conn) Commit(ctx context.Context) error { return c.CommitAt(ctx, "") }
+
+// IdlePatience is how long a transaction of a sink without a fence may stand still: far
+// longer than any pause within a batch.
+const IdlePatience = time.Minute
 
 // CommitAt is Commit with a fault point that is passed when it is on the wire.
 func (c *Conn) CommitAt(ctx context.Context, sent string) error {

@@ -437,6 +437,32 @@ func TestIdleInTransaction(t *testing.T) {
 	})
 }
 
+// Whoever stands still in a brief transaction loses it, and its locks.
+func TestBriefTransaction(t *testing.T) {
+	p := pool(t, pgtest.Shared(t).NewDatabase(t))
+	run(t, p, "CREATE TABLE t (i int PRIMARY KEY)")
+	do(t, p, func(ctx context.Context, stopped *Conn) error {
+		if err := stopped.BeginBrief(ctx, time.Minute, 300*time.Millisecond); err != nil {
+			return err
+		}
+		if _, err := stopped.Simple(ctx, "INSERT INTO t VALUES (1)"); err != nil {
+			return err
+		}
+		do(t, p, func(ctx context.Context, c *Conn) error {
+			if err := c.Begin(ctx, time.Minute); err != nil {
+				return err
+			}
+			if _, err := c.Simple(ctx, "INSERT INTO t VALUES (1)"); err != nil { // waits until the other is gone
+				return err
+			}
+			return c.Commit(ctx)
+		})
+		_, err := stopped.Simple(ctx, "INSERT INTO t VALUES (2)")
+		want(t, "stopped", Explain(err, "insert", "t"), "retry postgres.idle_timeout")
+		return nil
+	})
+}
+
 // A COPY whose reader fails leaves nothing, and the connection goes on.
 func TestCopyThatFails(t *testing.T) {
 	p := pool(t, pgtest.Shared(t).NewDatabase(t))

@@ -209,7 +209,7 @@ func (r *rows) commit(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) error
 	if bad.Len() == r.rows.Len() {
 		return nil
 	}
-	if err := c.Begin(ctx, r.s.cfg.LockTimeout); err != nil {
+	if err := c.BeginBrief(ctx, r.s.cfg.LockTimeout, pgconn.IdlePatience); err != nil {
 		return pgconn.Explain(err, "begin", "")
 	}
 	if err := r.s.target.Write(ctx, c, r.rows, bad); err != nil {

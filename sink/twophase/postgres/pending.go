@@ -173,7 +173,7 @@ func (p *pending) prepare(ctx context.Context, c *pgconn.Conn, try int, bad sqlt
 // commit writes the epoch and commits it at once, for the modes that are not exactly once.
 func (p *pending) commit(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) error {
 	w := p.w
-	if err := c.Begin(ctx, w.cfg.LockTimeout); err != nil {
+	if err := c.BeginBrief(ctx, w.cfg.LockTimeout, pgconn.IdlePatience); err != nil {
 		return pgconn.Explain(err, "begin", "")
 	}
 	if err := w.plan.target.Write(ctx, c, p.e.rows, bad); err != nil {
