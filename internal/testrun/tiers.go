@@ -54,7 +54,7 @@ var slow = []string{"TestExpiredMarkerOnABroker", "TestBrokerKilledAtEndTxn", "T
 
 // tiers in the order they run: what fails quickly comes first.
 var tiers = []tier{
-	{name: "lint", group: "test", about: "format, vet, staticcheck, the house rules", command: []string{"scripts/lint.sh"}},
+	{name: "lint", group: "test", about: "format, vet, the house rules; make lint has staticcheck, too", command: []string{"scripts/lint.sh", "quick"}},
 	{name: "unit", group: "test", about: "pure packages, model tests, seeds of the fuzzers", kinds: []string{"unit"}},
 	{name: "scenarios", group: "test", about: "coordinator, aligner, log as stories", kinds: []string{"scenarios"}},
 	{name: "kfake", group: "test", about: "commands and adapters on the in-process broker; the whole engine in virtual time, many seeds", kinds: []string{"kfake", "simulation"}},
@@ -72,8 +72,8 @@ var tiers = []tier{
 	{name: "slow", group: "torture", about: "tests on real Kafka and PostgreSQL that wait for a minute, kill many times, or build broken programs",
 		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka", "etl/sink/twophase/postgres"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=4")},
-	{name: "controls", group: "torture", about: "one rule of the sinks for PostgreSQL and Redis broken at a time, which their tests must notice",
-		pkgs: []string{"etl/sink/idempotent/postgres", "etl/sink/idempotent/redis", "etl/sink/wal/postgres"}, flags: append(oneByOne, "-run=^TestControls$"),
+	{name: "controls", group: "torture", about: "one rule broken at a time, which the simulation and the tests of sinks for PostgreSQL and Redis must notice",
+		pkgs: []string{"etl/internal/simtest", "etl/sink/idempotent/postgres", "etl/sink/idempotent/redis", "etl/sink/wal/postgres"}, flags: append(oneByOne, "-run=^TestControls$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1")},
 	{name: "simulation-long", group: "long", about: "the whole engine in virtual time, 2,000 seeds",
 		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SIM_LONG=10"}},
