@@ -32,7 +32,10 @@ type tableColumns struct {
 // ask asks the server for the types of columns.
 func (cs *tableColumns) ask(ctx context.Context, c *pgconn.Conn, t *PostgresTable) error {
 	cs.types, cs.ignored = map[string]string{}, nil
-	err := c.Query(ctx, `SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'text' ELSE regexp_replace(format_type(a.atttypid, a.atttypmod), '\(\d+(,-?\d+)?\)', '') END
+	// A time with fewer digits than a microsecond has is rounded by the server: it keeps its
+	// modifier, and has no form.
+	err := c.Query(ctx, `SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'text'
+		WHEN a.atttypid IN ('timestamp'::regtype, 'timestamptz'::regtype) AND a.atttypmod BETWEEN 0 AND 5 THEN format_type(a.atttypid, a.atttypmod) ELSE regexp_replace(format_type(a.atttypid, a.atttypmod), '\(\d+(,-?\d+)?\)', '') END
 		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = $1::regclass AND a.attnum > 0 AND NOT a.attisdropped`,
 		[]any{pgconn.Ident(t.Schema, t.Table)}, func(r pgx.Rows) error {
 			var name, typ string

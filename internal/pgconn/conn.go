@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -151,10 +152,35 @@ func (c *Conn) Binary(ctx context.Context, sql string, values [][]byte, types []
 	return tag.RowsAffected(), err
 }
 
-// CopyIn runs a COPY ... FROM STDIN with what r gives.
+// CopyIn runs a COPY ... FROM STDIN with what r gives, which is not read any more when it
+// has returned.
 func (c *Conn) CopyIn(ctx context.Context, sql string, r io.Reader) (int64, error) {
-	tag, err := c.c.Conn().PgConn().CopyFrom(ctx, r, sql)
+	g := &guarded{r: r}
+	defer g.close()
+	tag, err := c.c.Conn().PgConn().CopyFrom(ctx, g, sql)
 	return tag.RowsAffected(), err
+}
+
+// guarded is a reader that can be taken away from a goroutine: the one of pgx that reads
+// may live longer than its COPY, when the connection is lost.
+type guarded struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (g *guarded) Read(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.r == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return g.r.Read(p)
+}
+
+func (g *guarded) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.r = nil
 }
 
 // PrepareTransaction ends the transaction by preparing it under a gid. sent is passed as

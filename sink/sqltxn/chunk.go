@@ -41,6 +41,14 @@ type chunk struct {
 	load func() (data []byte, rows int, err error)
 }
 
+// bytes returns the size of the rows that count; of a spilled chunk, of all rows.
+func (c *chunk) bytes() int64 {
+	if c.file != nil {
+		return int64(c.size)
+	}
+	return int64(len(c.data) - c.dead)
+}
+
 // rows returns the number of rows that count.
 func (c *chunk) rows() int {
 	if c.file != nil {

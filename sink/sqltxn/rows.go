@@ -43,6 +43,17 @@ func (r *Rows) Len() (n int) {
 	return n
 }
 
+// Bytes returns the size of the rows that count, in memory and on disk.
+func (r *Rows) Bytes() (n int64) {
+	for _, c := range r.chunks {
+		n += c.bytes()
+	}
+	if r.open != nil {
+		n += r.open.bytes()
+	}
+	return n
+}
+
 // Reduced reports whether no key has more than one row.
 func (r *Rows) Reduced() bool { return len(r.all()) <= 1 && !r.full }
 

@@ -44,7 +44,11 @@ func (g *Target) Sift(ctx context.Context, c *pgconn.Conn, rows *Rows, known Bad
 // halved, in order, until single rows fail. What went well stays for what comes after it
 // to meet, so that of two rows which exclude each other the first one is good.
 func sift(ctx context.Context, c *pgconn.Conn, rows *Rows, w rowWriter, known Bad, lockTimeout time.Duration, fence Check) (Bad, error) {
-	if err := c.Begin(ctx, lockTimeout); err != nil {
+	begin := func() error { return c.Begin(ctx, lockTimeout) }
+	if fence == nil { // nor is there anybody who ends the session of one that was stopped
+		begin = func() error { return c.BeginBrief(ctx, lockTimeout, pgconn.IdlePatience) }
+	}
+	if err := begin(); err != nil {
 		return nil, pgconn.Explain(err, "look for bad rows", "")
 	}
 	defer c.Rollback(ctx)

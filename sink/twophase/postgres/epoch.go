@@ -22,25 +22,19 @@ type epoch struct {
 	// aborted: it can never be published, and is to be rolled back; gone: it is.
 	aborted, gone bool
 	published     bool
-	// begun: its Finish is under way, or has returned, which closes ended.
+	// begun: its Finish needs nothing of the task any more; ended is closed when it has
+	// returned.
 	begun bool
 	ended chan struct{}
 }
 
-// begin notes that the Finish of the epoch is under way, and returns what notes its end.
-func (w *Writer) begin(e *epoch) (end func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e.begun, e.ended = true, make(chan struct{})
-	return func() { close(e.ended) }
-}
-
 // room waits while the open epoch is full and the one before is still on its way to the
 // server: a table that is slower than the source slows the source down, or each epoch would
-// be longer than the last. It waits for no Finish that has not begun, for that one may wait
-// for the task itself.
+// be longer than the last. It waits for no Finish that waits for the task itself, which has
+// to take barriers and hear of aborts: one that has not begun, or waits for an epoch that
+// is not published.
 func (w *Writer) room(ctx context.Context) error {
-	if w.bytes < w.cfg.Memory {
+	if w.cur == nil || w.cur.Bytes() < w.cfg.Memory {
 		return nil
 	}
 	var last *epoch
@@ -60,8 +54,6 @@ func (w *Writer) room(ctx context.Context) error {
 	default:
 	}
 	w.env.Log.Info("the table is slower than the source, which waits", "component", w.env.UID, "checkpoint", last.id.String())
-	begin := w.env.Clock.Now()
-	defer func() { w.env.Counters.BlockedNanos.Add(int64(w.env.Clock.Now().Sub(begin))) }()
 	select {
 	case <-last.ended:
 		return nil
@@ -87,7 +79,7 @@ const abortPatience = 2 * time.Second
 func (w *Writer) before(ctx context.Context, e *epoch) (aborted []*epoch, err error) {
 	for {
 		w.mu.Lock()
-		wait := false
+		wait, begun := false, true
 		aborted = nil
 		for _, f := range w.epochs {
 			if f.id >= e.id {
@@ -97,12 +89,14 @@ func (w *Writer) before(ctx context.Context, e *epoch) (aborted []*epoch, err er
 			case f.aborted:
 				aborted = append(aborted, f)
 			case f.prepared:
-				wait = true
+				wait, begun = true, begun && f.published
 			}
 		}
+		wait = wait && w.oneInFlight()
+		e.begun = begun || !wait
 		moved := w.moved
 		w.mu.Unlock()
-		if !wait || !w.oneInFlight() {
+		if !wait {
 			return aborted, nil
 		}
 		select {

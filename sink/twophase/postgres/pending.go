@@ -25,7 +25,7 @@ type pending struct {
 // checkpoint, and rejected at the next barrier, unless they end the job. An error ends the
 // attempt.
 func (p *pending) Finish(ctx context.Context, up state.Uploader) (sink.Prepared, error) {
-	defer p.w.begin(p.e)()
+	defer close(p.e.ended)
 	out, err := p.finish(ctx, up)
 	if err != nil && ctx.Err() == nil && stream.ClassOf(err) == stream.Retry {
 		// The rows are in the source: a restart is exact.

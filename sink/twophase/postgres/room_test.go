@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"etl/internal/pgtest"
@@ -62,11 +63,50 @@ func TestSlowTableSlowsTheSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.write(many("d", 3)...) // nothing is on its way: the epoch may grow
-			if f.w.env.Counters.BlockedNanos.Load() == 0 {
-				t.Error("no time was counted as blocked")
+			if f.cfg.Strategy != Staged {
+				f.exec("ROLLBACK PREPARED '" + f.w.id.book.GID(0, f.id()) + "'")
 			}
 		})
 	}
+}
+
+// TestNobodyWaitsForWhoWaitsForTheTask: a Finish that waits for an epoch which is neither
+// published nor aborted waits for the task, which has to hear of one or the other.
+func TestNobodyWaitsForWhoWaitsForTheTask(t *testing.T) {
+	f := newFlow(newLab(t, pgtest.Shared(t), func(c *Config) {
+		c.Mode, c.Key, c.Strategy, c.Memory = Upsert, []string{"k"}, Prepared, 4<<10
+	}))
+	f.write("a=1")
+	if _, err := f.prepare().Finish(f.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	first := f.id()
+	f.write("b=1")
+	p, finished := f.prepare(), make(chan error, 1)
+	ctx := &awaited{Context: f.Context(), waits: make(chan struct{})}
+	go func() { _, err := p.Finish(ctx, nil); finished <- err }()
+	<-ctx.waits
+	f.write(many("c", 400)...)
+	f.write("d=1") // the epoch is full: it would wait
+	if err := f.w.Aborted(f.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-finished; err != nil {
+		t.Fatal(err)
+	}
+	f.exec("ROLLBACK PREPARED '" + f.w.id.book.GID(0, f.id()) + "'")
+}
+
+// awaited closes waits when somebody waits, among other things, for its end.
+type awaited struct {
+	context.Context
+	once  sync.Once
+	waits chan struct{}
+}
+
+func (a *awaited) Done() <-chan struct{} {
+	a.once.Do(func() { close(a.waits) })
+	return a.Context.Done()
 }
 
 // many returns n rows with keys that begin so.

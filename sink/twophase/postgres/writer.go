@@ -32,7 +32,6 @@ type Writer struct {
 	row     *sqltxn.Row
 	cur     *sqltxn.Rows // the open epoch, nil before its first row
 	records int64        // of the open epoch
-	bytes   int64        // the same
 
 	// Rolling back belongs to whoever holds rolling: Aborted, or the next Finish.
 	rolling sync.Mutex
@@ -130,7 +129,7 @@ func (w *Writer) Write(ctx context.Context, b *stream.Batch, out sink.Output) er
 		rows++
 		bytes += int64(w.row.Size())
 	}
-	w.records, w.bytes = w.records+rows, w.bytes+bytes
+	w.records += rows
 	w.env.Counters.RecordsOut.Add(rows)
 	w.env.Counters.BytesOut.Add(bytes)
 	if w.cfg.transactional() {
@@ -157,8 +156,8 @@ func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, out si
 	for _, r := range w.emit(id) {
 		out.Reject(r.Record, r.Err())
 	}
-	e := &epoch{id: id, rows: w.cur, records: w.records}
-	w.cur, w.records, w.bytes = nil, 0, 0
+	e := &epoch{id: id, rows: w.cur, records: w.records, ended: make(chan struct{})}
+	w.cur, w.records = nil, 0
 	if e.rows == nil {
 		e.rows = w.newRows()
 	}
