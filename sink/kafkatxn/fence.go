@@ -88,7 +88,9 @@ func written(ps []*Payload) (topics []string) {
 
 // find returns the ids of the owners that exist and may need something. An id of an
 // owner before the last that is empty and hangs nowhere was sealed by an earlier fence,
-// or never used: touching it at every start would keep it from expiring, for ever.
+// or never used: touching it at every start would keep it from expiring, for ever. Where
+// the last owner died before its own fence it may not be sealed; what a stopped process
+// then begins under it is swept up.
 func (f *fence) find(ctx context.Context, owners []stream.Attempt, lanes Lanes) ([]string, error) {
 	listed, err := f.c.list(ctx, nil)
 	if err != nil {

@@ -108,12 +108,7 @@ func outside(conn kafkaconn.Config, topic string) *sinktest.Harness {
 
 // visibleRows are what committed readers see.
 func visibleRows(ctx context.Context, conn kafkaconn.Config, topic string) (rows []sinktest.Row, err error) {
-	cl, err := conn.NewClient(kafkatest.Reading(topic)...)
-	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
-	records, err := kafkatest.Visible(ctx, cl, topic)
+	records, err := kafkatest.Visible(ctx, conn.NewClient, topic)
 	for _, r := range records {
 		n, _ := strconv.Atoi(string(r.Value))
 		rows = append(rows, sinktest.Row{Key: string(r.Key), N: n, Partition: int(r.Partition)})
