@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 func conform(t *testing.T, d *pgtest.Database, shape func(*Config)) {
 	runs, steps, places := 1, 50, 1
 	if os.Getenv("ETL_SLOW") != "" {
-		runs, steps, places = 30, 60, 12
+		runs, steps, places = 15, 60, 6
 	}
 	p := newSite(t, d)
 	sinktest.Run(t, sinktest.Suite{Runs: runs, Steps: steps, Places: places, Patience: 30 * time.Second, New: func(t testing.TB) *sinktest.Harness {
