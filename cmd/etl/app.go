@@ -69,7 +69,7 @@ file.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return stream.Errorf(stream.BadConfig, "cli.flag", "", "", "%w", err).WithFix("see etl help")
 	})
-	return root
+	return group(root)
 }
 
 // exitCodesHelp is a help topic.

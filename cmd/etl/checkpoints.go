@@ -27,15 +27,15 @@ func (a *app) checkpointsCommand() *cobra.Command {
   etl checkpoints verify pipeline.yaml`,
 	}
 	cmd.AddCommand(
-		a.offline("ls FILE", "list the retained checkpoints, newest first, and failed ones from the history", a.listCheckpoints),
-		a.offline("inspect FILE [ID]", "print all of a checkpoint's metadata; the newest without an ID", a.inspectCheckpoint),
-		a.offline("verify FILE [ID]", "read every object of a checkpoint and verify its checksum", a.verifyCheckpoint))
-	return cmd
+		a.offline("checkpoints", "ls FILE", "list the retained checkpoints, newest first, and failed ones from the history", a.listCheckpoints),
+		a.offline("checkpoints", "inspect FILE [ID]", "print all of a checkpoint's metadata; the newest without an ID", a.inspectCheckpoint),
+		a.offline("checkpoints", "verify FILE [ID]", "read every object of a checkpoint and verify its checksum", a.verifyCheckpoint))
+	return group(cmd)
 }
 
-// offline makes a command that reads the job's storage.
-func (a *app) offline(use, short string, f func(*cobra.Command, context.Context, *config.Job, []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Example: "  etl checkpoints " + use, Args: cobra.RangeArgs(0, 2),
+// offline makes a command of a group that reads the job's storage.
+func (a *app) offline(of, use, short string, f func(*cobra.Command, context.Context, *config.Job, []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Example: "  etl " + of + " " + use, Args: cobra.RangeArgs(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return oneFile(cmd, args)

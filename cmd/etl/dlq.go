@@ -40,7 +40,7 @@ on_error: dead_letter could not process. docs/dead-letters.md says what they hol
   etl dlq replay pipeline.yaml --code json.syntax`,
 	}
 	cmd.AddCommand(a.dlqListCommand(), a.dlqShowCommand(), a.dlqReplayCommand())
-	return cmd
+	return group(cmd)
 }
 
 // selecting adds the flags that select letters.

@@ -9,7 +9,7 @@ import (
 func (a *app) sinkCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "sink", Short: "what sinks need of their servers"}
 	cmd.AddCommand(a.sinkInitCommand())
-	return cmd
+	return group(cmd)
 }
 
 // initFlags are the flags of sink init.

@@ -32,7 +32,7 @@ abort or heal is right.`,
 		a.txnEnd("commit", pipeline.AdviseCommit, "commit what the newest checkpoint lists, verify and confirm it, as a start would", pipeline.Settlement{Commit: true}),
 		a.txnEnd("abort", pipeline.AdviseAbort, "abort what no checkpoint that counts lists", pipeline.Settlement{Abort: true}),
 		a.txnEnd("heal", pipeline.AdviseHeal, "verify what is committed, and repair what readers cannot see", pipeline.Settlement{Commit: true}))
-	return cmd
+	return group(cmd)
 }
 
 // doubtful is one thing in doubt as the commands print it.
@@ -154,7 +154,7 @@ func (a *app) doubtNotes(d *pipeline.Doubts) {
 }
 
 func (a *app) txnExplain() *cobra.Command {
-	return a.offline("explain FILE ID", "say all that is known about one thing in doubt", func(cmd *cobra.Command, ctx context.Context, job *config.Job, args []string) error {
+	return a.offline("txn", "explain FILE ID", "say all that is known about one thing in doubt", func(cmd *cobra.Command, ctx context.Context, job *config.Job, args []string) error {
 		if len(args) == 0 {
 			return stream.Errorf(stream.BadConfig, "cli.no_id", "", "", "no id was named").WithFix("etl txn ls %s lists them", job.File)
 		}
@@ -192,13 +192,15 @@ func (a *app) txnEnd(verb string, right pipeline.Advice, short string, what pipe
 
 It opens an attempt first, as a start does, so that nobody else decides at the same
 time, and does it for all for which it is right. With IDs it refuses when it is wrong
-for one of them; --force then does it to exactly these, whatever the checkpoints say.`,
-		Example: "  etl txn " + verb + " pipeline.yaml\n  etl txn " + verb + " pipeline.yaml ID --force",
+for one of them.`,
+		Example: "  etl txn " + verb + " pipeline.yaml\n  etl txn " + verb + " pipeline.yaml ID",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.endDoubts(cmd, args[0], args[1:], verb, right, what, f)
 		}}
 	cmd.Flags().BoolVar(&f.takeOver, "take-over", false, "do it although another process holds the job, and fence it")
 	if right != pipeline.AdviseHeal {
+		cmd.Long += " --force then does it to exactly these, whatever the\ncheckpoints say."
+		cmd.Example += " --force"
 		cmd.Flags().BoolVar(&f.force, "force", false, "do it to the named ones although it is not right: rows can be lost or doubled")
 	}
 	return cmd

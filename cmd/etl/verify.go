@@ -82,6 +82,9 @@ func (a *app) verify(cmd *cobra.Command, file string, f verifyFlags) error {
 	ctx, cancel := interrupted(cmd)
 	defer cancel()
 	r, err := verify.Verify(ctx, spec, o)
+	if stream.ClassOf(err) == stream.Retry { // nobody tries again here: a server is missing, no row
+		err = stream.Errorf(stream.Environment, stream.CodeOf(err), "verify", job.Spec.Name, "%w", err)
+	}
 	if err != nil {
 		return err
 	}
