@@ -53,7 +53,7 @@ var rooms = []room{
 	{"internal/pgconn", ground + "stream", "pgx"},
 	{"sink/kafkatxn", contracts + "sink internal/kafkaconn", "kafka"},
 	{"sink/sqltxn", contracts + "expr/... sink internal/pgconn", "pgx"},
-	{"sink/sqltxn/sqltest", contracts + "expr/... sink/sqltxn internal/pgconn", "pgx testlib"},
+	{"sink/sqltxn/sqltest", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx testlib"},
 	{"source/kafka", contracts + "source internal/kafkaconn", "kafka"},
 	{"sink/twophase/kafka", contracts + "expr/... sink sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/twophase/postgres", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx"},

@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -50,9 +49,7 @@ var controls = map[broken.Rule]string{
 // TestControls breaks one rule of the protocol at a time and runs seeds until
 // its checker notices. A simulation that notices nothing would prove nothing.
 func TestControls(t *testing.T) {
-	if os.Getenv("ETL_SLOW") == "" {
-		t.Skip("takes minutes; ETL_SLOW=1 runs it, and make torture")
-	}
+	brokentest.Slow(t)
 	binary := brokentest.Build(t, "synctests,broken")
 	began := time.Now()
 	slots := make(chan struct{}, runtime.NumCPU())

@@ -21,6 +21,15 @@ type Control struct {
 	Test string
 }
 
+// Slow leaves the calling test to make torture: it builds its package once more, and its
+// tests need servers.
+func Slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ETL_SLOW") == "" {
+		t.Skip("it builds this program once more; ETL_SLOW=1 runs it, and make torture")
+	}
+}
+
 // Notice checks that each test fails when its rule is broken, and passes in the same build
 // when none is. Where the test is skipped for want of a server, so is this one.
 func Notice(t *testing.T, controls ...Control) {

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"os"
 	"testing"
 
 	"etl/internal/broken"
@@ -10,8 +9,6 @@ import (
 
 // TestControls: without the guard of versions a replay shows older values.
 func TestControls(t *testing.T) {
-	if os.Getenv("ETL_SLOW") == "" {
-		t.Skip("it builds this program once more; ETL_SLOW=1 runs it")
-	}
+	brokentest.Slow(t)
 	brokentest.Notice(t, brokentest.Control{Rule: broken.VersionGuardOmitted, Test: "TestConformance/string/a replay shows nothing older"})
 }

@@ -11,13 +11,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"etl/checkpoint"
 	"etl/expr"
 	"etl/expr/decimal"
 	"etl/internal/fault"
 	"etl/internal/pgconn"
+	"etl/sink"
 	"etl/sink/sqltxn"
 	"etl/stream"
 )
@@ -65,6 +68,17 @@ func Hold(t testing.TB, point string) (there <-chan struct{}, release func()) {
 	release = sync.OnceFunc(func() { close(free) })
 	t.Cleanup(func() { release(); fault.Watch(nil) })
 	return stopped, release
+}
+
+// Commit commits as the ledger does, which repeats what may get better.
+func Commit(ctx context.Context, c sink.Committer, p checkpoint.Permit, k checkpoint.Committable) (r sink.Result, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	for {
+		if r, err = c.Commit(ctx, p, k); err != nil || r.Outcome != sink.Transient {
+			return r, err
+		}
+	}
 }
 
 // Encoder writes the key as text and the value, decimal digits, as a number. A record

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"os"
 	"testing"
 
 	"etl/internal/broken"
@@ -10,9 +9,7 @@ import (
 
 // TestControls breaks one rule of the sink at a time.
 func TestControls(t *testing.T) {
-	if os.Getenv("ETL_SLOW") == "" {
-		t.Skip("it builds this program once more; ETL_SLOW=1 runs it")
-	}
+	brokentest.Slow(t)
 	var controls []brokentest.Control
 	for _, c := range []struct {
 		rule broken.Rule

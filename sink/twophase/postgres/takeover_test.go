@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -47,17 +46,6 @@ func (h *heir) publish(cs []checkpoint.Committable) checkpoint.Permit {
 	return p
 }
 
-// commit commits as the ledger does, which repeats what may get better.
-func (h *heir) commit(p checkpoint.Permit, c checkpoint.Committable) (r sink.Result, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), time.Minute)
-	defer cancel()
-	for {
-		if r, err = h.c.Commit(ctx, p, c); err != nil || r.Outcome != sink.Transient {
-			return r, err
-		}
-	}
-}
-
 // A process that was stopped in the middle of a merge holds the marker and rows. Commits
 // come before fences (V5, V6): its successor ends the session and commits. When the stopped
 // one goes on, it finds that it is done. However long locks may be waited for, a try ends
@@ -73,7 +61,7 @@ func TestStoppedInMerge(t *testing.T) {
 	var r sink.Result
 	go func() {
 		var err error
-		r, err = old.commit(permit, cs[0])
+		r, err = sqltest.Commit(t.Context(), old.c, permit, cs[0])
 		late <- err
 	}()
 	<-stopped
@@ -82,7 +70,7 @@ func TestStoppedInMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := next.commit(restored, cs[0]); err != nil || r.Outcome != sink.Done {
+	if r, err := sqltest.Commit(t.Context(), next.c, restored, cs[0]); err != nil || r.Outcome != sink.Done {
 		t.Errorf("the successor: %+v, %v", r, err)
 	}
 	release()

@@ -1,28 +1,15 @@
 package postgres
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"etl/checkpoint"
 	"etl/checkpoint/memstore"
 	"etl/internal/pgtest"
 	"etl/sink"
 	"etl/sink/sqltxn/sqltest"
 	"etl/stream"
 )
-
-// patiently commits as the ledger does, which repeats what may get better.
-func (r *run) patiently(p checkpoint.Permit, c checkpoint.Committable) (res sink.Result, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
-	defer cancel()
-	for {
-		if res, err = r.c.Commit(ctx, p, c); err != nil || res.Outcome != sink.Transient {
-			return res, err
-		}
-	}
-}
 
 // A process that was stopped in the middle of a delivery holds the marker and rows.
 // Deliveries come before fences (V5, V6): its successor ends the session and delivers. When
@@ -39,7 +26,7 @@ func TestStoppedInDelivery(t *testing.T) {
 	var r sink.Result
 	go func() {
 		var err error
-		r, err = old.patiently(permit, cs[0])
+		r, err = sqltest.Commit(t.Context(), old.c, permit, cs[0])
 		late <- err
 	}()
 	<-stopped
@@ -48,7 +35,7 @@ func TestStoppedInDelivery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := next.patiently(restored, cs[0]); err != nil || r.Outcome != sink.Done {
+	if r, err := sqltest.Commit(t.Context(), next.c, restored, cs[0]); err != nil || r.Outcome != sink.Done {
 		t.Errorf("the successor: %+v, %v", r, err)
 	}
 	release()
