@@ -72,7 +72,7 @@ func makeFilter(c *Component, s *FilterSpec) Parts {
 
 func makeMap(c *Component, s *MapSpec) Parts {
 	m := transform.Map{Fields: c.CompileFields("map", s.Map, expr.Env{This: c.Schema()})}
-	return Parts{Operator: &pipeline.Operator{New: m.New}, Out: c.output("map", len(m.Fields) == len(s.Map), m), Detail: names(s.Map)}
+	return Parts{Operator: &pipeline.Operator{New: m.New}, Out: c.output("map", len(m.Fields) == len(s.Map), m, namesOnly(s.Map)), Detail: names(s.Map)}
 }
 
 // CompileFields compiles the fields of an object. Those that are wrong are
@@ -91,17 +91,28 @@ type planned interface {
 	OutputSchema(in *stream.Schema) (*stream.Schema, error)
 }
 
-// output asks an operator for its schema, unless its expressions are wrong.
-func (c *Component) output(path string, ok bool, p planned) *stream.Schema {
+// output asks an operator for its schema, unless its expressions are wrong: then it is what
+// can be known all the same.
+func (c *Component) output(path string, ok bool, p planned, otherwise *stream.Schema) *stream.Schema {
 	if !ok {
-		return anySchema
+		return otherwise
 	}
 	s, err := p.OutputSchema(c.Schema())
 	if err != nil {
 		c.Reject(path, err)
-		return anySchema
+		return otherwise
 	}
 	return s
+}
+
+// namesOnly is the schema of a map whose expressions are wrong: its fields have names, so
+// that a misspelt one is blamed where it stands, and not where its result is used.
+func namesOnly[T any](m Map[T]) *stream.Schema {
+	t := stream.Type{Kind: stream.Object}
+	for _, f := range m {
+		t.Fields = append(t.Fields, stream.Field{Name: f.Key, Type: stream.Type{Kind: stream.Any}})
+	}
+	return &stream.Schema{Format: stream.JSON, Type: t}
 }
 
 func names[T any](m Map[T]) string {
@@ -126,7 +137,7 @@ func makeFlatMap(c *Component, s *FlatMapSpec) Parts {
 		f.Where = c.Compile("where", s.Where, where)
 	}
 	f.Map = c.CompileFields("map", s.Map, env)
-	out := c.output("map", ok && len(f.Map) == len(s.Map), f)
+	out := c.output("map", ok && len(f.Map) == len(s.Map), f, namesOnly(s.Map))
 	return Parts{Operator: &pipeline.Operator{New: f.New}, Out: out, Detail: string(s.Each)}
 }
 
@@ -172,7 +183,7 @@ func makeAggregate(c *Component, s *AggregateSpec) Parts {
 		texts = append(texts, string(k))
 	}
 	op := &pipeline.Operator{New: a.New, Keyed: a.Descriptors()}
-	p := Parts{Out: c.output("aggregates", ok, a), Detail: names(s.Aggregates) + " " + s.Emit, Operator: op}
+	p := Parts{Out: c.output("aggregates", ok, a, anySchema), Detail: names(s.Aggregates) + " " + s.Emit, Operator: op}
 	p.Versioned = func() {
 		v := a
 		v.Versioned = true
