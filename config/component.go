@@ -161,6 +161,7 @@ func (c *Component) Reject(path string, err error) {
 	switch {
 	case errors.As(err, &ee):
 		p.Code, p.Message, at = ee.Code, ee.Message, c.build.locate(n, ee.Line, ee.Column)
+		p.Fix = expressionFixes[ee.Code]
 		if len(ee.Near) > 0 {
 			p.Fix = "did you mean " + oneOf(ee.Near) + "?"
 		}
@@ -263,4 +264,15 @@ func (c *Component) unknownConnection(path, name string) {
 		fix = "did you mean " + oneOf(near) + "?"
 	}
 	c.dangling(path, "config.unknown_connection", fmt.Sprintf("there is no connection %s", quote(name)), fix)
+}
+
+// expressionFixes are for mistakes of which nothing near is known. The text of the error
+// says what was found, these what is wanted.
+var expressionFixes = map[string]string{
+	expr.CodeSyntax:       "see what is open before this place: a bracket, a quote, or an operator without its right side",
+	expr.CodeUnknownField: "name a field that the input has, or leave it out",
+	expr.CodeUnknownName:  "fields begin with this., metadata with meta.; text goes into quotes",
+	expr.CodeType:         "give what is wanted here: convert the value, or compare it; a condition gives true or false",
+	expr.CodeLimit:        "split it over several components",
+	expr.CodeConstant:     "it fails for every record: mend the constant",
 }
