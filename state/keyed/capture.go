@@ -43,6 +43,11 @@ func (t *table) seal(lo uint32, scan bool, out *delta) {
 	t.open++
 }
 
+// wanted reports whether a snapshot in progress still needs the entry as it is now.
+func (t *table) wanted(addr uint32, h *header) bool {
+	return h.epoch <= t.sealed && h.epoch > t.lo && t.awaits(addr, h)
+}
+
 // awaits reports whether an entry of the captured epochs was not reached yet.
 func (t *table) awaits(addr uint32, h *header) bool {
 	if !t.scan {

@@ -115,7 +115,9 @@ func (t *table) step(r *round) (addr uint32, h *header, size int, ok bool) {
 }
 
 // sweep moves the hand on until it has freed so many bytes or come far enough,
-// and returns what it freed.
+// and returns what it freed. What a snapshot in progress has yet to copy out stays,
+// though the base has it by now: an older record of the key may lie in the scratch
+// as the barrier froze it, and would be the newest in the segment.
 func (t *table) sweep(want int, applied uint32) (freed int) {
 	r := round{walk: sweepWalk * want}
 	for freed < want {
@@ -124,7 +126,7 @@ func (t *table) sweep(want int, applied uint32) (freed int) {
 			break
 		}
 		switch {
-		case h.epoch > applied:
+		case h.epoch > applied, t.wanted(addr, h):
 		case h.flags&hot != 0:
 			h.flags &^= hot
 		default:

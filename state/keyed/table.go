@@ -249,7 +249,7 @@ func (t *table) follow(addr uint32, h *header) (uint32, *header) {
 // change is the first change of an entry in the open epoch: what a snapshot in
 // progress still needs of it is copied out, then it becomes dirty.
 func (t *table) change(addr uint32, h *header) {
-	if h.epoch <= t.sealed && h.epoch > t.lo && t.awaits(addr, h) {
+	if t.wanted(addr, h) {
 		t.copyOut(h)
 		if !t.scan {
 			t.frozen.set(h.pos, 0) // what lies at addr when its turn comes is another matter
