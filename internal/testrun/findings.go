@@ -27,17 +27,22 @@ func (f finding) String() string {
 type findings struct {
 	said map[string]string // by package and test: what it logged last
 	told map[string]string // and what it logged first
-	all  []finding
+	// demands are what packages printed as a whole that speaks of a failure: a panic, or
+	// what a run of many tests should have shown.
+	demands map[string][]string
+	all     []finding
 }
+
+// demand is a line of a package that says why it failed though none of its tests did;
+// "FAIL" and a tab is the verdict, and says nothing.
+var demand = regexp.MustCompile(`^\s*(FAIL {2,}|panic: |nobody died |.* was never passed)`)
 
 // logged is a line of t.Log, t.Skip or t.Error; of several lines it is the first.
 var logged = regexp.MustCompile(`^\s*\S+\.go:\d+: (.*)`)
 
 func (s *findings) take(e event) {
 	if e.Test == "" {
-		if e.Action == "fail" && !s.failed(e) { // a package without tests is "skip" as well
-			s.all = append(s.all, finding{outcome: "failed", pkg: e.Package, test: "as a whole", reason: "a build, a panic, or the time limit"})
-		}
+		s.whole(e)
 		return
 	}
 	key := e.Package + " " + e.Test
@@ -69,6 +74,33 @@ func (s *findings) take(e event) {
 	}
 }
 
+// whole follows what a package does and prints outside its tests.
+func (s *findings) whole(e event) {
+	switch {
+	case e.Action == "output" && demand.MatchString(e.Output):
+		if s.demands == nil {
+			s.demands = map[string][]string{}
+		}
+		s.demands[e.Package] = append(s.demands[e.Package], strings.Join(strings.Fields(e.Output), " "))
+	case e.Action == "fail": // a package without tests is "skip" as well
+		said := s.demands[e.Package]
+		if len(said) == 0 && s.failed(e) {
+			return
+		}
+		if len(said) == 0 {
+			said = []string{"a build, a panic, or the time limit"}
+		}
+		s.all = append(s.all, finding{outcome: "failed", pkg: e.Package, test: "as a whole", reason: shortened(strings.Join(said, "; "))})
+	}
+}
+
+func shortened(reason string) string {
+	if len(reason) > 400 {
+		return reason[:400] + "..."
+	}
+	return reason
+}
+
 // failed reports whether a part of the test, or of the package, is known to have failed.
 func (s *findings) failed(e event) bool {
 	for _, f := range s.all {
@@ -91,9 +123,7 @@ func (s *findings) add(outcome string, e event, reason string) {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	if len(reason) > 400 {
-		reason = reason[:400] + "..."
-	}
+	reason = shortened(reason)
 	test, part, isPart := strings.Cut(e.Test, "/")
 	if !isPart {
 		s.all = append(s.all, finding{outcome: outcome, pkg: e.Package, test: test, reason: reason})

@@ -104,8 +104,19 @@ func TestSkippedAndFailedTestsAreNamed(t *testing.T) {
 		"go.mod": "module skipping\n\ngo 1.26\n",
 		"x_test.go": `package skipping
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"testing"
+)
 
+func TestMain(m *testing.M) {
+	m.Run()
+	fmt.Println("what was asked for")
+	fmt.Println("  ok    kills of workers      120 of 100")
+	fmt.Println("  FAIL  kills of brokers        1 of 2")
+	os.Exit(1)
+}
 func TestPass(t *testing.T)  { t.Log("nothing to say") }
 func TestWhole(t *testing.T) { t.Log("first"); t.Skip("-short: takes a minute\nand more") }
 func TestMute(t *testing.T)  { t.SkipNow() }
@@ -144,6 +155,7 @@ func TestTwice(t *testing.T) { t.Error("once") }
 	want := []string{
 		"failed in skipping TestWrong (g/h): row 3 ... history",
 		"failed skipping TestTwice: once",
+		"failed skipping as a whole: FAIL kills of brokers 1 of 2",
 		"skipped in skipping TestParts (a, b, c/d): no lock: here",
 		"skipped in skipping TestParts (e): of another shard",
 		"skipped skipping TestMute: no reason given",
