@@ -168,7 +168,7 @@ func healing(ctx context.Context, b *Broker, dir string, seed uint64) (*Tally, V
 	if err != nil {
 		return nil, Verdict{}, err
 	}
-	e.Outs, e.Scratch = wideTopic, false
+	e.Outs, e.Scratch, e.Until = wideTopic, false, suite.UntilRare()
 	l, err := e.Begin(ctx)
 	if err != nil {
 		return nil, Verdict{}, err

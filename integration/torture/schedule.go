@@ -13,7 +13,7 @@ type aim struct {
 	point string // "" for a random time
 	nth   int
 	after time.Duration // of a random time
-	dealt bool          // it was the point's turn
+	turns int           // how many more turns the point has when it is missed
 }
 
 // fault is the aim as ETL_FAULT has it.
@@ -79,7 +79,7 @@ func (s *schedule) next() aim {
 	p := s.points[s.turn%len(s.points)]
 	s.turn++
 	a := s.at(p)
-	a.dealt = true
+	a.turns = moreTurns
 	if p.Doubt {
 		s.soon = append(s.soon, a)
 		return p.before()
@@ -93,12 +93,16 @@ const inDoubt = "checkpoint.published"
 // before is the death without which a point of doubt is not passed.
 func (p *Point) before() aim { return aim{point: cmp.Or(p.After, inDoubt), nth: 2} }
 
+// moreTurns is how often a point that was missed comes again: some are not on the way of
+// every start, and none may be left out in the end.
+const moreTurns = 3
+
 // miss gives the point of an aim another turn, at its first pass.
 func (s *schedule) miss(a aim) {
-	if !a.dealt {
+	if a.turns == 0 {
 		return
 	}
-	a.dealt, a.nth = false, 1
+	a.turns, a.nth = a.turns-1, 1
 	if i := slices.IndexFunc(s.points, func(p Point) bool { return p.Name == a.point && p.Doubt }); i >= 0 {
 		s.soon = append(s.soon, s.points[i].before())
 	}
