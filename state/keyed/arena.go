@@ -41,6 +41,9 @@ type arena struct {
 	// victim is the segment that is being emptied, -1 for none: its free slots
 	// are not handed out.
 	victim int
+	// The hand of the sweep stands before a slot of a segment. The place of one that
+	// is given back is taken by another, whose slots begin elsewhere.
+	handSeg, handOff int
 }
 
 func newArena(mem *Budget) arena { return arena{mem: mem, cur: -1, victim: -1} }
@@ -158,6 +161,9 @@ func (a *arena) drop(i uint32) {
 	a.gaps = append(a.gaps, i)
 	if a.cur == int(i) {
 		a.cur = -1
+	}
+	if a.handSeg == int(i) {
+		a.handOff = 0
 	}
 }
 

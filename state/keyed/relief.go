@@ -11,9 +11,7 @@ const (
 // used since the hand's last visit is spared once. Work is done at the begin of
 // a batch, a little each time, so that no batch is slow.
 type relief struct {
-	pressed   bool // the budget is nearly used up
-	handSeg   int
-	handOff   int
+	pressed   bool  // the budget is nearly used up
 	rest      int   // bytes to be taken before the next sweep, after one that freed nothing
 	victimOff int   // how far the segment being emptied is
 	published int64 // of unapplied, in the budget
