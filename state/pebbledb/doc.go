@@ -23,6 +23,8 @@
 //     segment whose changes it has. It is written in the same batch as the last of
 //     them; while they are being written it says so. What is on the disk after a
 //     kill or a power cut is everything up to some batch, and the mark in it.
+//   - A base that a dead process left in the middle of an apply gets the rest from
+//     the restored chain at once. A stored one always stands at one place.
 //   - The base has no log: it is flushed when all that could be applied is. With
 //     one, a disk that is full or fails ends the process inside Pebble.
 //   - A local base is used only if lineage and every mark fit the restored chain

@@ -1,6 +1,12 @@
 package pebbledb
 
-import "context"
+import (
+	"context"
+
+	"etl/state"
+	"etl/state/keyed"
+	"etl/stream"
+)
 
 // Rest waits until the keeper has nothing to do.
 func (b *Backend) Rest() {
@@ -16,4 +22,26 @@ func (b *Backend) Rest() {
 			return
 		}
 	}
+}
+
+// Unfinished leaves the base as a kill in the middle of an apply does: it is on its
+// way to the end of segment, and has one record of it.
+func (b *Backend) Unfinished(uid stream.UID, segment state.Handle, key, value string) error {
+	var t *tier
+	for _, o := range b.tiers {
+		if o.id == (storeID{uid, segment.KeyGroups}) {
+			t = o
+		}
+	}
+	w, err := b.beginChange(b.base, t.id, b.markOf(segment))
+	if err != nil {
+		return err
+	}
+	if err := w.add(keyed.Record{Live: true, Key: t.store.AppendKey(nil, 0, []byte(key)), Value: []byte(value)}); err != nil {
+		return err
+	}
+	if err := w.flush(nil); err != nil {
+		return err
+	}
+	return b.flush(b.base)
 }

@@ -332,7 +332,9 @@ func (b *Backend) Open(ctx context.Context, spec state.Spec) (state.Store, error
 
 // fill replays the segments that the base does not have: into the cache while it
 // has room, into the base otherwise. A rescaled store that has a part in the base
-// gets all the rest there too, because its chain begins on a base of its own.
+// gets all the rest there too, because its chain begins on a base of its own. So
+// does one whose changes were being applied when the process died: a base that is
+// stored must stand at one place.
 func (b *Backend) fill(ctx context.Context, t *tier, part []keyed.Chain, same *keyed.Chain) error {
 	f := &filler{b: b, t: t, moved: len(part) > 0 && same == nil}
 	if same != nil && len(same.Segments) > 0 {
@@ -340,7 +342,7 @@ func (b *Backend) fill(ctx context.Context, t *tier, part []keyed.Chain, same *k
 	} else {
 		f.next = mark{Lineage: b.cfg.Lineage, ID: b.restored.ID}
 	}
-	if f.moved && t.inBase {
+	if f.moved && t.inBase || b.unfinished(t.id) {
 		if err := f.lower(); err != nil {
 			return err
 		}
@@ -356,6 +358,13 @@ func (b *Backend) fill(ctx context.Context, t *tier, part []keyed.Chain, same *k
 	}
 	fault.Point("K49-store-filled")
 	return f.end()
+}
+
+// unfinished reports whether the base was left in the middle of a store's changes.
+func (b *Backend) unfinished(id storeID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.base != nil && b.base.meta.marks[id].Next != nil
 }
 
 // filler takes the entries of a store that is being filled.
