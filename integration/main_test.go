@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -72,7 +71,7 @@ func victim(t testing.TB) *kafkatest.Broker {
 	t.Helper()
 	alone.Lock()
 	t.Cleanup(alone.Unlock)
-	return another(t, &victims, kafkatest.Config{Proxy: true})
+	return kafkatest.SharedAs(t, &victims, kafkatest.Config{Proxy: true})
 }
 
 // strict is a broker that checks rights and identities and forgets soon: ids of
@@ -80,7 +79,7 @@ func victim(t testing.TB) *kafkatest.Broker {
 // minute.
 func strict(t testing.TB) *kafkatest.Broker {
 	t.Helper()
-	return another(t, &stricts, kafkatest.Config{Secure: true, Properties: map[string]string{
+	return kafkatest.SharedAs(t, &stricts, kafkatest.Config{Secure: true, Properties: map[string]string{
 		"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":                    "User:ANONYMOUS",
 		"transactional.id.expiration.ms": "2000",
@@ -89,15 +88,4 @@ func strict(t testing.TB) *kafkatest.Broker {
 		"offsets.retention.minutes":                                   "1",
 		"offsets.retention.check.interval.ms":                         "1000",
 	}})
-}
-
-func another(t testing.TB, which *testservice.Shared[*kafkatest.Server], cfg kafkatest.Config) *kafkatest.Broker {
-	t.Helper()
-	s, err := which.Get(t, func(ctx context.Context) (*kafkatest.Server, error) { return kafkatest.Run(ctx, cfg) })
-	if err != nil {
-		// Where no broker can be had at all, the shared one is skipped in the one place for that.
-		kafkatest.Shared(t)
-		testservice.Skip(t, kafkatest.Tier, "%v", err)
-	}
-	return &kafkatest.Broker{Server: s}
 }

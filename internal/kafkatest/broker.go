@@ -2,7 +2,6 @@ package kafkatest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -15,71 +14,20 @@ import (
 	"etl/internal/testservice"
 )
 
-// Tier is the name under which a missing broker is reported.
-const Tier = "real-kafka"
-
 // Broker is a [Server] for a test: what goes wrong fails the test. Where a
 // method takes no testing.TB, it is the Server's.
 type Broker struct {
 	*Server
+	testservice.Tested
 }
+
+func broker(s *Server) *Broker { return &Broker{s, s.Tested()} }
 
 // Start gives a test a broker of its own, which it may kill. It ends with the test.
 func Start(t testing.TB, cfg Config) *Broker {
 	t.Helper()
-	s, err := Run(t.Context(), cfg)
-	if err != nil {
-		unavailable(t, err)
-	}
-	b := &Broker{Server: s}
-	t.Cleanup(func() {
-		testservice.ShowLog(t, s)
-		if err := s.Stop(); err != nil {
-			t.Errorf("stop the broker: %v", err)
-		}
-	})
-	return b
+	return broker(testservice.Start(t, kind, func(ctx context.Context) (*Server, error) { return Run(ctx, cfg) }))
 }
-
-// unavailable skips only for want of a broker; one that was started and broke is a failure.
-func unavailable(t testing.TB, err error) {
-	t.Helper()
-	if _, missing := choose(t.Context(), Config{}); missing != nil {
-		testservice.Skip(t, Tier, "%v", missing)
-	}
-	t.Fatalf("start a broker: %v", err)
-}
-
-// patience bounds one call on a broker that is well.
-const patience = 60 * time.Second
-
-func (b *Broker) do(t testing.TB, what string, f func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit+patience)
-	defer cancel()
-	err := f(ctx)
-	if errors.Is(err, testservice.ErrForeign) {
-		testservice.Skip(t, Tier, "%s: %v", what, err)
-	}
-	if err != nil {
-		t.Fatalf("%s the broker: %v", what, err)
-	}
-}
-
-// Kill sends SIGKILL and returns when the broker is down.
-func (b *Broker) Kill(t testing.TB) { t.Helper(); b.do(t, "kill", b.Server.Kill) }
-
-// Restart starts a killed broker on its data and ports and returns when it answers.
-func (b *Broker) Restart(t testing.TB) { t.Helper(); b.do(t, "restart", b.Server.Restart) }
-
-// Pause freezes the broker: connections stay open and nothing answers.
-func (b *Broker) Pause(t testing.TB) { t.Helper(); b.do(t, "pause", b.Server.Pause) }
-
-// Unpause thaws it.
-func (b *Broker) Unpause(t testing.TB) { t.Helper(); b.do(t, "unpause", b.Server.Unpause) }
-
-// AwaitReady returns when the broker answers a client.
-func (b *Broker) AwaitReady(t testing.TB) { t.Helper(); b.do(t, "await", b.Server.AwaitReady) }
 
 // Client is a client of the plain listener; it is closed with the test.
 func (b *Broker) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
@@ -101,7 +49,7 @@ func (b *Broker) Admin(t testing.TB) *kadm.Client {
 // CreateTopic makes a topic and returns when it can be used. Each config is "key=value".
 func (b *Broker) CreateTopic(t testing.TB, name string, partitions int, configs ...string) {
 	t.Helper()
-	b.do(t, "create a topic on", func(ctx context.Context) error {
+	b.Do(t, "create a topic on", func(ctx context.Context) error {
 		return b.Server.CreateTopic(ctx, name, partitions, configs...)
 	})
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Ready asks the broker for its metadata: a broker of its own must be in it,
+// ready asks the broker for its metadata: a broker of its own must be in it,
 // which means that the controller let it in.
-func (s *Server) Ready(ctx context.Context) error {
-	cl, err := s.NewClient(kgo.RequestRetries(0), kgo.RetryTimeout(time.Second))
+func ready(ctx context.Context, addr string) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(seeds(addr)...), kgo.RequestRetries(0), kgo.RetryTimeout(time.Second))
 	if err != nil {
 		return err
 	}

@@ -17,39 +17,35 @@ var entrypoint string
 
 // launch starts the broker's process or container, ready or not.
 func launch(ctx context.Context, via testservice.Via, cfg Config, ls []listener, controller int, sec *Security) (testservice.Service, error) {
-	if via == testservice.ViaContainer {
-		return launchContainer(ctx, cfg, ls, cfg.settings("0.0.0.0", ls, controller, sec))
-	}
-	return launchProcess(ctx, cfg, cfg.settings("127.0.0.1", ls, controller, sec))
+	return testservice.Launch(ctx, via,
+		func() testservice.ContainerSpec {
+			return cfg.container(ls, cfg.settings("0.0.0.0", ls, controller, sec))
+		},
+		func() (testservice.ProcessSpec, error) {
+			return cfg.process(cfg.settings("127.0.0.1", ls, controller, sec))
+		})
 }
 
-// launchContainer brings the entry point along, so that any image with Java and the jars will do.
-func launchContainer(ctx context.Context, cfg Config, ls []listener, settings string) (testservice.Service, error) {
-	env := cfg.environment()
+// container brings the entry point along, so that any image with Java and the jars will do.
+func (c Config) container(ls []listener, settings string) testservice.ContainerSpec {
+	env := c.environment()
 	env["KAFKA_EXTRA"] = "/etl/extra.properties"
 	ports := map[int]int{}
 	for _, l := range ls {
 		ports[l.port] = l.port
 	}
-	c, err := testservice.StartContainer(ctx, testservice.ContainerSpec{
+	return testservice.ContainerSpec{
 		Image:      Image(),
 		Entrypoint: []string{"sh", "/etl/kafka-entrypoint.sh"},
 		Env:        env,
 		Files:      map[string]string{"/etl/kafka-entrypoint.sh": entrypoint, "/etl/extra.properties": settings},
 		Ports:      ports,
-	})
-	if err != nil {
-		return nil, err
 	}
-	return c, nil
 }
 
-func launchProcess(ctx context.Context, cfg Config, settings string) (testservice.Service, error) {
+func (c Config) process(settings string) (testservice.ProcessSpec, error) {
 	home, err := installed()
-	if err != nil {
-		return nil, err
-	}
-	p, err := testservice.StartProcess(ctx, testservice.ProcessSpec{
+	return testservice.ProcessSpec{
 		Name: "kafka",
 		UID:  os.Getuid(),
 		GID:  os.Getgid(),
@@ -62,16 +58,12 @@ func launchProcess(ctx context.Context, cfg Config, settings string) (testservic
 			cmd := exec.Command("sh", filepath.Join(dir, "kafka-entrypoint.sh"))
 			cmd.Env = append(os.Environ(), "KAFKA_DIR="+dir,
 				"KAFKA_LIBS="+filepath.Join(home, "libs"), "KAFKA_BAKED="+filepath.Join(home, "baked"))
-			for k, v := range cfg.environment() {
+			for k, v := range c.environment() {
 				cmd.Env = append(cmd.Env, k+"="+v)
 			}
 			return cmd
 		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	}, err
 }
 
 // installed finds what scripts/setup-test-services.sh put in place.

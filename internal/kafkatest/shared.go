@@ -14,11 +14,20 @@ var shared testservice.Shared[*Server]
 // It needs [Main] or [Runner] in TestMain, which stop it.
 func Shared(t testing.TB) *Broker {
 	t.Helper()
-	s, err := shared.Get(t, func(ctx context.Context) (*Server, error) { return Run(ctx, Config{}) })
+	return broker(shared.Start(t, kind, func(ctx context.Context) (*Server, error) { return Run(ctx, Config{}) }))
+}
+
+// SharedAs is a broker with settings of its own that all tests of this program use. which
+// keeps it; its Runner in TestMain stops it.
+func SharedAs(t testing.TB, which *testservice.Shared[*Server], cfg Config) *Broker {
+	t.Helper()
+	s, err := which.Get(t, func(ctx context.Context) (*Server, error) { return Run(ctx, cfg) })
 	if err != nil {
-		unavailable(t, err)
+		// Where no broker can be had at all, the shared one is skipped in the one place for that.
+		Shared(t)
+		testservice.Skip(t, Tier, "%v", err)
 	}
-	return &Broker{Server: s}
+	return broker(s)
 }
 
 // Main is the body of a TestMain: it runs the tests and stops the shared broker.

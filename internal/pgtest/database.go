@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -13,66 +12,19 @@ import (
 	"etl/internal/testservice"
 )
 
-// Tier is the name under which a missing server is reported.
-const Tier = "real-postgres"
-
 // Database is a [Server] for a test: what goes wrong fails the test.
 type Database struct {
 	*Server
+	testservice.Tested
 }
+
+func database(s *Server) *Database { return &Database{s, s.Tested()} }
 
 // Start gives a test a server of its own, which it may kill. It ends with the test.
 func Start(t testing.TB, cfg Config) *Database {
 	t.Helper()
-	s, err := Run(t.Context(), cfg)
-	if err != nil {
-		unavailable(t, err)
-	}
-	t.Cleanup(func() {
-		testservice.ShowLog(t, s)
-		if err := s.Stop(); err != nil {
-			t.Errorf("stop PostgreSQL: %v", err)
-		}
-	})
-	return &Database{Server: s}
+	return database(testservice.Start(t, kind, func(ctx context.Context) (*Server, error) { return Run(ctx, cfg) }))
 }
-
-// unavailable skips only for want of a server; one that was started and broke is a failure.
-func unavailable(t testing.TB, err error) {
-	t.Helper()
-	if _, missing := choose(t.Context(), Config{}); missing != nil {
-		testservice.Skip(t, Tier, "%v", missing)
-	}
-	t.Fatalf("start PostgreSQL: %v", err)
-}
-
-func (d *Database) do(t testing.TB, what string, f func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*startLimit)
-	defer cancel()
-	err := f(ctx)
-	if errors.Is(err, testservice.ErrForeign) {
-		testservice.Skip(t, Tier, "%s: %v", what, err)
-	}
-	if err != nil {
-		t.Fatalf("%s PostgreSQL: %v", what, err)
-	}
-}
-
-// Kill sends SIGKILL and returns when the server is down.
-func (d *Database) Kill(t testing.TB) { t.Helper(); d.do(t, "kill", d.Server.Kill) }
-
-// Restart starts a killed server on its data and port and returns when it answers.
-func (d *Database) Restart(t testing.TB) { t.Helper(); d.do(t, "restart", d.Server.Restart) }
-
-// Pause freezes the server: connections stay open and nothing answers.
-func (d *Database) Pause(t testing.TB) { t.Helper(); d.do(t, "pause", d.Server.Pause) }
-
-// Unpause thaws it.
-func (d *Database) Unpause(t testing.TB) { t.Helper(); d.do(t, "unpause", d.Server.Unpause) }
-
-// AwaitReady returns when the server answers a query.
-func (d *Database) AwaitReady(t testing.TB) { t.Helper(); d.do(t, "await", d.Server.AwaitReady) }
 
 // Conn connects to the "postgres" database; the connection is closed with the test.
 func (d *Database) Conn(t testing.TB) *pgx.Conn {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,26 +15,28 @@ import (
 	"etl/internal/testservice"
 )
 
-// launch starts the server's process or container, ready or not.
-func launch(ctx context.Context, via testservice.Via, cfg Config, port int) (testservice.Service, error) {
-	if via == testservice.ViaContainer {
-		return launchContainer(ctx, cfg, port)
+const password = "etl-test"
+
+// launch starts the server's process or container, ready or not, and says its address.
+func (c Config) launch(ctx context.Context, via testservice.Via) (testservice.Service, string, error) {
+	port, err := testservice.FreePort()
+	if err != nil {
+		return nil, "", err
 	}
-	return launchProcess(ctx, cfg, port)
+	service, err := testservice.Launch(ctx, via,
+		func() testservice.ContainerSpec { return c.container(port) },
+		func() (testservice.ProcessSpec, error) { return c.process(port) })
+	return service, fmt.Sprintf("postgres://postgres:%s@%s/postgres?sslmode=disable", password, testservice.Loopback(port)), err
 }
 
-// launchContainer keeps to what the official image understands.
-func launchContainer(ctx context.Context, cfg Config, port int) (testservice.Service, error) {
-	c, err := testservice.StartContainer(ctx, testservice.ContainerSpec{
+// container keeps to what the official image understands.
+func (c Config) container(port int) testservice.ContainerSpec {
+	return testservice.ContainerSpec{
 		Image: cmp.Or(os.Getenv("ETL_TEST_POSTGRES_IMAGE"), defaultImage()),
-		Cmd:   append([]string{"postgres"}, cfg.arguments()...),
+		Cmd:   append([]string{"postgres"}, c.arguments()...),
 		Env:   map[string]string{"POSTGRES_PASSWORD": password},
 		Ports: map[int]int{5432: port},
-	})
-	if err != nil {
-		return nil, err
 	}
-	return c, nil
 }
 
 // defaultImage is the one that scripts/build-test-images.sh makes of the server installed here.
@@ -47,16 +48,13 @@ func defaultImage() string {
 	return "etl-test/postgres:" + filepath.Base(filepath.Dir(bin))
 }
 
-func launchProcess(ctx context.Context, cfg Config, port int) (testservice.Service, error) {
+func (c Config) process(port int) (spec testservice.ProcessSpec, err error) {
 	bin, err := binaries()
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
 	uid, gid, err := owner()
-	if err != nil {
-		return nil, err
-	}
-	p, err := testservice.StartProcess(ctx, testservice.ProcessSpec{
+	return testservice.ProcessSpec{
 		Name: "postgres", UID: uid, GID: gid, Forks: true,
 		Prepare: func(ctx context.Context, dir string) error { return initdb(ctx, bin, dir, uid, gid) },
 		Command: func(dir string) *exec.Cmd {
@@ -64,13 +62,9 @@ func launchProcess(ctx context.Context, cfg Config, port int) (testservice.Servi
 				"-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port),
 				"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + dir,
 			}
-			return exec.Command(filepath.Join(bin, "postgres"), append(args, cfg.arguments()...)...)
+			return exec.Command(filepath.Join(bin, "postgres"), append(args, c.arguments()...)...)
 		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	}, err
 }
 
 // initdb makes the data folder. Its own syncs are left out: the folder is new,
@@ -93,18 +87,7 @@ func initdb(ctx context.Context, bin, dir string, uid, gid int) error {
 }
 
 // owner is the user that the server runs as: us, or "postgres" when we are root.
-func owner() (uid, gid int, err error) {
-	if os.Getuid() != 0 {
-		return os.Getuid(), os.Getgid(), nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return 0, 0, fmt.Errorf("PostgreSQL does not run as root: %w", err)
-	}
-	uid, err1 := strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(u.Gid)
-	return uid, gid, errors.Join(err1, err2)
-}
+func owner() (uid, gid int, err error) { return testservice.Owner("postgres") }
 
 // binaries is the folder of the newest server that is installed.
 func binaries() (string, error) {

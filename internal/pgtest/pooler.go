@@ -56,7 +56,7 @@ func Pooler(t testing.TB, mode string, dsns ...string) (through []string) {
 			t.Errorf("stop pgbouncer: %v", err)
 		}
 	})
-	err = testservice.Await(t.Context(), p, startLimit, func(ctx context.Context) error {
+	err = testservice.Await(t.Context(), p, kind.Limit, func(ctx context.Context) error {
 		c, err := pgx.Connect(ctx, through[0])
 		if err != nil {
 			return err

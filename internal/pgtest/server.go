@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -14,10 +13,22 @@ import (
 	"etl/internal/testservice"
 )
 
-const (
-	startLimit = 90 * time.Second
-	password   = "etl-test"
-)
+// Tier is the name under which a missing server is reported.
+const Tier = "real-postgres"
+
+var kind = &testservice.Kind{
+	Name: "PostgreSQL", Tier: Tier, Env: "ETL_TEST_POSTGRES", Limit: 90 * time.Second,
+	Installed: func() error { _, err := binaries(); return err },
+	Ready:     ready,
+}
+
+func ready(ctx context.Context, dsn string) error {
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Ping(ctx), c.Close(ctx))
+}
 
 // Config says what a server is like. The zero value is the usual one.
 type Config struct {
@@ -40,113 +51,43 @@ func (c Config) arguments() []string {
 	return args
 }
 
-// Server is a running PostgreSQL. Its methods are safe from any goroutine, one at a time.
-type Server struct {
-	via     testservice.Via
-	service testservice.Service
-	dsn     string
-}
+// Server is a running PostgreSQL.
+type Server struct{ *testservice.Server }
 
 // Run starts a server and returns when it answers clients. The caller stops it.
 func Run(ctx context.Context, cfg Config) (*Server, error) {
-	via, err := choose(ctx, cfg)
+	s, err := kind.Run(ctx, cfg.Via, len(cfg.Settings) > 0, cfg.launch)
 	if err != nil {
 		return nil, err
 	}
-	if via == testservice.ViaForeign {
-		s := &Server{via: via, service: testservice.Foreign{}, dsn: os.Getenv("ETL_TEST_POSTGRES")}
-		return s, s.AwaitReady(ctx)
-	}
-	port, err := testservice.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{via: via, dsn: fmt.Sprintf("postgres://postgres:%s@%s/postgres?sslmode=disable", password, testservice.Loopback(port))}
-	if s.service, err = launch(ctx, via, cfg, port); err != nil {
-		return nil, err
-	}
-	if err := s.AwaitReady(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	return s, nil
-}
-
-func choose(ctx context.Context, cfg Config) (testservice.Via, error) {
-	via, err := testservice.Choose(ctx, cfg.Via, testservice.Choices{
-		Foreign: os.Getenv("ETL_TEST_POSTGRES"),
-		Process: func() error { _, err := binaries(); return err },
-	})
-	if err == nil && via == testservice.ViaForeign && len(cfg.Settings) > 0 {
-		return "", errors.New("this test needs a server with settings of its own, not the one of ETL_TEST_POSTGRES")
-	}
-	return via, err
+	return &Server{s}, nil
 }
 
 // DSN is the address of the server's "postgres" database, superuser included.
-func (s *Server) DSN() string { return s.dsn }
+func (s *Server) DSN() string { return s.Address() }
 
 // Addr is the server's host:port, for a proxy in front of it.
 func (s *Server) Addr() string {
-	u, err := url.Parse(s.dsn)
+	u, err := url.Parse(s.DSN())
 	if err != nil {
 		return ""
 	}
 	return u.Host
 }
 
-// Via says how the server runs.
-func (s *Server) Via() testservice.Via { return s.via }
-
-// Log is the newest part of the server's log.
-func (s *Server) Log() string { return s.service.Log() }
-
-// Kill sends SIGKILL to all of the server and returns when it is down.
-func (s *Server) Kill(ctx context.Context) error { return s.service.Kill(ctx) }
-
 // Quit ends the server at once, as SIGQUIT does: it writes nothing more, and recovers
 // when it is started again. Only a server that runs as a process can be told so.
 func (s *Server) Quit(ctx context.Context) error {
-	p, ok := s.service.(*testservice.Process)
-	if !ok {
-		return fmt.Errorf("SIGQUIT to PostgreSQL: it runs as %s, not as a process", s.via)
+	p := s.Process()
+	if p == nil {
+		return fmt.Errorf("SIGQUIT to PostgreSQL: it runs as %s, not as a process", s.Via())
 	}
 	return p.Quit(ctx)
 }
 
-// Restart starts a killed server on its data and port and returns when it answers.
-func (s *Server) Restart(ctx context.Context) error {
-	if err := s.service.Restart(ctx); err != nil {
-		return fmt.Errorf("restart PostgreSQL: %w", err)
-	}
-	return s.AwaitReady(ctx)
-}
-
-// Pause freezes the server: connections stay open and nothing answers.
-func (s *Server) Pause(ctx context.Context) error { return s.service.Pause(ctx) }
-
-// Unpause thaws it.
-func (s *Server) Unpause(ctx context.Context) error { return s.service.Unpause(ctx) }
-
-// Stop ends the server and removes its data.
-func (s *Server) Stop() error { return s.service.Stop() }
-
-// AwaitReady returns when the server answers a query.
-func (s *Server) AwaitReady(ctx context.Context) error {
-	return testservice.Await(ctx, s.service, startLimit, s.Ready)
-}
-
-// Ready asks the server one thing, over a connection of its own.
-func (s *Server) Ready(ctx context.Context) error {
-	c, err := pgx.Connect(ctx, s.dsn)
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.Ping(ctx), c.Close(ctx))
-}
-
 // CreateDatabase makes an empty database and returns its address.
 func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error) {
-	c, err := pgx.Connect(ctx, s.dsn)
+	c, err := pgx.Connect(ctx, s.DSN())
 	if err != nil {
 		return "", err
 	}
@@ -154,7 +95,7 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error
 	if _, err := c.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", err
 	}
-	u, err := url.Parse(s.dsn)
+	u, err := url.Parse(s.DSN())
 	if err != nil {
 		return "", fmt.Errorf("ETL_TEST_POSTGRES must be a postgres:// address: %w", err)
 	}

@@ -15,11 +15,7 @@ var shared testservice.Shared[*Server]
 // It needs [Main] or [Runner] in TestMain, which stop it.
 func Shared(t testing.TB) *Database {
 	t.Helper()
-	s, err := shared.Get(t, func(ctx context.Context) (*Server, error) { return Run(ctx, Config{}) })
-	if err != nil {
-		unavailable(t, err)
-	}
-	return &Database{Server: s}
+	return database(shared.Start(t, kind, func(ctx context.Context) (*Server, error) { return Run(ctx, Config{}) }))
 }
 
 // Main is the body of a TestMain: it runs the tests and stops the shared server.

@@ -3,9 +3,7 @@ package redistest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -14,7 +12,24 @@ import (
 	"etl/internal/testservice"
 )
 
-const startLimit = 60 * time.Second
+// Tier is the name under which a missing server is reported.
+const Tier = "real-redis"
+
+var kind = &testservice.Kind{
+	Name: "Redis", Tier: Tier, Env: "ETL_TEST_REDIS", Limit: 60 * time.Second,
+	Installed: func() error { _, err := binary(); return err },
+	Ready:     ready,
+}
+
+// ready: a server that still loads its data is not.
+func ready(ctx context.Context, url string) error {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	c := redis.NewClient(o)
+	return errors.Join(c.Ping(ctx).Err(), c.Close())
+}
 
 // Config says what a server is like. The zero value is the usual one.
 type Config struct {
@@ -34,98 +49,26 @@ func (c Config) arguments() (args []string) {
 	return args
 }
 
-// Server is a running Redis. Its methods are safe from any goroutine, one at a time.
-type Server struct {
-	via     testservice.Via
-	service testservice.Service
-	url     string
-}
+// Server is a running Redis.
+type Server struct{ *testservice.Server }
 
 // Run starts a server and returns when it answers clients. The caller stops it.
 func Run(ctx context.Context, cfg Config) (*Server, error) {
-	via, err := choose(ctx, cfg)
+	s, err := kind.Run(ctx, cfg.Via, len(cfg.Settings) > 0, cfg.launch)
 	if err != nil {
 		return nil, err
 	}
-	if via == testservice.ViaForeign {
-		s := &Server{via: via, service: testservice.Foreign{}, url: os.Getenv("ETL_TEST_REDIS")}
-		return s, s.AwaitReady(ctx)
-	}
-	port, err := testservice.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{via: via, url: "redis://" + testservice.Loopback(port) + "/0"}
-	if s.service, err = launch(ctx, via, cfg, port); err != nil {
-		return nil, err
-	}
-	if err := s.AwaitReady(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	return s, nil
-}
-
-func choose(ctx context.Context, cfg Config) (testservice.Via, error) {
-	via, err := testservice.Choose(ctx, cfg.Via, testservice.Choices{
-		Foreign: os.Getenv("ETL_TEST_REDIS"),
-		Process: func() error { _, err := binary(); return err },
-	})
-	if err == nil && via == testservice.ViaForeign && len(cfg.Settings) > 0 {
-		return "", errors.New("this test needs a server with settings of its own, not the one of ETL_TEST_REDIS")
-	}
-	return via, err
+	return &Server{s}, nil
 }
 
 // URL is the server's address, redis://host:port/database.
-func (s *Server) URL() string { return s.url }
+func (s *Server) URL() string { return s.Address() }
 
 // Addr is the server's host:port.
 func (s *Server) Addr() string {
-	o, err := redis.ParseURL(s.url)
+	o, err := redis.ParseURL(s.URL())
 	if err != nil {
 		return ""
 	}
 	return o.Addr
-}
-
-// Via says how the server runs.
-func (s *Server) Via() testservice.Via { return s.via }
-
-// Log is the newest part of the server's log.
-func (s *Server) Log() string { return s.service.Log() }
-
-// Kill sends SIGKILL and returns when the server is down.
-func (s *Server) Kill(ctx context.Context) error { return s.service.Kill(ctx) }
-
-// Restart starts a killed server on its data and port and returns when it answers.
-func (s *Server) Restart(ctx context.Context) error {
-	if err := s.service.Restart(ctx); err != nil {
-		return fmt.Errorf("restart Redis: %w", err)
-	}
-	return s.AwaitReady(ctx)
-}
-
-// Pause freezes the server: connections stay open and nothing answers.
-func (s *Server) Pause(ctx context.Context) error { return s.service.Pause(ctx) }
-
-// Unpause thaws it.
-func (s *Server) Unpause(ctx context.Context) error { return s.service.Unpause(ctx) }
-
-// Stop ends the server and removes its data.
-func (s *Server) Stop() error { return s.service.Stop() }
-
-// AwaitReady returns when the server answers.
-func (s *Server) AwaitReady(ctx context.Context) error {
-	return testservice.Await(ctx, s.service, startLimit, s.Ready)
-}
-
-// Ready asks the server one thing, over a connection of its own. A server that still loads
-// its data is not ready.
-func (s *Server) Ready(ctx context.Context) error {
-	o, err := redis.ParseURL(s.url)
-	if err != nil {
-		return err
-	}
-	c := redis.NewClient(o)
-	return errors.Join(c.Ping(ctx).Err(), c.Close())
 }

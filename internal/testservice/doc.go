@@ -1,6 +1,8 @@
 // Package testservice runs the real servers that tests talk to: as a plain
 // process, as a container, or as something that somebody else runs. It is the
-// machinery under internal/kafkatest and internal/pgtest, which know the servers.
+// machinery under internal/kafkatest, internal/pgtest and internal/redistest, which
+// know the servers: each is a [Kind], its servers are a [Server] each, and a test has
+// them as [Tested].
 //
 // Duties:
 //   - A [Service] can be killed with SIGKILL, frozen, and started again on the

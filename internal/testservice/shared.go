@@ -46,6 +46,16 @@ func (s *Shared[S]) Get(t testing.TB, run func(context.Context) (S, error)) (S, 
 	return s.server, s.err
 }
 
+// Start is Get for the usual server of a kind: without one the test is skipped.
+func (s *Shared[S]) Start(t testing.TB, k *Kind, run func(context.Context) (S, error)) S {
+	t.Helper()
+	server, err := s.Get(t, run)
+	if err != nil {
+		k.unavailable(t, err)
+	}
+	return server
+}
+
 // ShowLog adds a server's log to a test that failed.
 func ShowLog(t testing.TB, server interface{ Log() string }) {
 	if t.Failed() {

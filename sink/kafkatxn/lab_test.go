@@ -49,14 +49,7 @@ func eachBroker(t *testing.T, f func(t *testing.T, l *lab)) {
 // version1 is a real broker whose transactions are those of Kafka before 4.0.
 func version1(t *testing.T) *kafkatest.Broker {
 	t.Helper()
-	kafkatest.Shared(t) // skips when there is no broker to be had
-	s, err := oldBroker.Get(t, func(ctx context.Context) (*kafkatest.Server, error) {
-		return kafkatest.Run(ctx, kafkatest.Config{TransactionVersion: 1})
-	})
-	if err != nil {
-		testservice.Skip(t, kafkatest.Tier, "%v", err)
-	}
-	return &kafkatest.Broker{Server: s}
+	return kafkatest.SharedAs(t, &oldBroker, kafkatest.Config{TransactionVersion: 1})
 }
 
 func fakeLab(t testing.TB, opts ...kfake.Opt) *lab {

@@ -38,14 +38,7 @@ func eachBroker(t *testing.T, f func(t *testing.T, j *job)) {
 		f(t, newJob(t, b.Seeds(), b.Topic(t, 3)))
 	})
 	t.Run("kafka-tv1", func(t *testing.T) {
-		kafkatest.Shared(t) // skips when there is no broker to be had
-		s, err := oldBroker.Get(t, func(ctx context.Context) (*kafkatest.Server, error) {
-			return kafkatest.Run(ctx, kafkatest.Config{TransactionVersion: 1})
-		})
-		if err != nil {
-			testservice.Skip(t, kafkatest.Tier, "%v", err)
-		}
-		b := &kafkatest.Broker{Server: s}
+		b := kafkatest.SharedAs(t, &oldBroker, kafkatest.Config{TransactionVersion: 1})
 		f(t, newJob(t, b.Seeds(), b.Topic(t, 3)))
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"etl/checkpoint"
 	"etl/internal/kafkaconn"
 	"etl/internal/kafkatest"
-	"etl/internal/testservice"
 	"etl/sink"
 	"etl/sink/sinktest"
 	"etl/stream"
@@ -45,14 +44,7 @@ func TestConformanceOnKafka(t *testing.T) {
 		if testing.Short() {
 			t.Skip("-short: transaction version 1 on kfake only")
 		}
-		kafkatest.Shared(t) // skips when there is no broker to be had
-		s, err := oldBroker.Get(t, func(ctx context.Context) (*kafkatest.Server, error) {
-			return kafkatest.Run(ctx, kafkatest.Config{TransactionVersion: 1})
-		})
-		if err != nil {
-			testservice.Skip(t, kafkatest.Tier, "%v", err)
-		}
-		onBroker(t, &kafkatest.Broker{Server: s})
+		onBroker(t, kafkatest.SharedAs(t, &oldBroker, kafkatest.Config{TransactionVersion: 1}))
 	})
 }
 
