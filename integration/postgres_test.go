@@ -99,8 +99,10 @@ func (d *database) settled() {
 	d.is("SELECT count(*) FROM etl.staged", "0")
 }
 
-// intoTables counts by key into one table, and copies into another one.
-const intoTables = common + `  db: { type: postgres, dsn: "${DSN}" }
+// countingAndCopying counts by key into one table, and copies into another one. how is
+// what the sinks say of the way there.
+func countingAndCopying(how string) string {
+	return common + `  db: { type: postgres, dsn: "${DSN}" }
 ` + often + `
 parallelism: 2
 sources:
@@ -116,11 +118,14 @@ sinks:
     mode: upsert
     key: k
     columns: { k: this.key, c: this.c, last: this.last }
-    strategy: ${STRATEGY}
-  copied: { type: postgres, inputs: [in], connection: db, table: copied, columns: { k: this.k, n: this.n, at: meta.offset }, strategy: "${STRATEGY}" }
+    ` + how + `
+  copied: { type: postgres, inputs: [in], connection: db, table: copied, columns: { k: this.k, n: this.n, at: meta.offset }, ` + how + ` }
 `
+}
 
-// tables are those of intoTables.
+var intoTables = countingAndCopying(`strategy: "${STRATEGY}"`)
+
+// tables are those of countingAndCopying.
 const tables = "CREATE TABLE counted (k text PRIMARY KEY, c bigint NOT NULL, last bigint NOT NULL); CREATE TABLE copied (k text, n int, at bigint)"
 
 // newTableJob is a job of intoTables, set up for a role without rights of its own.

@@ -21,25 +21,7 @@ import (
 
 // throughLog counts by key into a table, and copies into another one and into a topic, all
 // through the write-ahead log.
-const throughLog = common + `  db: { type: postgres, dsn: "${DSN}" }
-` + often + `
-parallelism: 2
-sources:
-  in: { type: kafka, connection: main, topics: ["${IN}"] }
-transforms:
-  counts: { type: aggregate, inputs: [in], key: this.k, emit: on_change, aggregates: { c: count, last: { op: max, of: this.n } } }
-sinks:
-  counted:
-    type: postgres
-    inputs: [counts]
-    connection: db
-    table: counted
-    mode: upsert
-    key: k
-    columns: { k: this.key, c: this.c, last: this.last }
-    delivery: wal
-  copied: { type: postgres, inputs: [in], connection: db, table: copied, columns: { k: this.k, n: this.n, at: meta.offset }, delivery: wal }
-  sent: { type: kafka, inputs: [in], connection: main, topic: "${OUT}", delivery: wal }
+var throughLog = countingAndCopying("delivery: wal") + `  sent: { type: kafka, inputs: [in], connection: main, topic: "${OUT}", delivery: wal }
 `
 
 // Exactly once through the log. The process is killed in the window that logs leave open:
