@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"etl/checkpoint"
@@ -185,9 +186,13 @@ func (b *builder) http() {
 	if addr == "none" || b.reported(path) {
 		return
 	}
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		b.add(b.at(path), path, "http.address", quote(addr)+" is not host:port", "write 127.0.0.1:8150, or none")
+		return
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		b.add(b.at(path), path, "http.address", quote(port)+" is not a port", "write a number up to 65535, such as 127.0.0.1:8150; 0 takes any that is free")
 		return
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {

@@ -21,25 +21,6 @@ func (b *builder) checkComponents() {
 	}
 }
 
-// checkUnused warns of output that nobody takes.
-func (b *builder) checkUnused() {
-	if !b.linked() {
-		return
-	}
-	for _, c := range b.components {
-		if c.Section == Sinks || b.doubts(c.path("")) {
-			continue
-		}
-		for _, out := range c.outputNames() {
-			used := slices.ContainsFunc(b.components, func(o *Component) bool { return slices.Contains(o.inputs, out) })
-			named := slices.ContainsFunc(b.components, func(o *Component) bool { return slices.Contains(o.common.Inputs, out.String()) })
-			if !used && !named {
-				b.put(Warning, c.node.at(), c.node.path, "graph.unused", "nothing takes the output of "+quote(out.String()), "name it under inputs: of a component, or remove it")
-			}
-		}
-	}
-}
-
 // checkClaims refuses two components that would take each other's outside names.
 func (b *builder) checkClaims() {
 	type key struct{ kind, name string }

@@ -308,6 +308,9 @@ func (d *decoder) literal(n *node) {
 // passwordless reports whether a secret is the address of a server and holds none.
 func passwordless(s string) bool {
 	u, err := url.Parse(s)
+	if scheme, rest, ok := strings.Cut(s, "://"); err != nil && ok && strings.HasPrefix(scheme, "postgres") {
+		return !strings.Contains(rest[:strings.LastIndexByte("@"+rest, '@')], ":") && !strings.Contains(strings.ToLower(rest), "pass")
+	}
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		return false
 	}
@@ -330,9 +333,11 @@ func (d *decoder) word(n *node, f field) bool {
 	if len(f.words) == 0 || slices.Contains(f.words, n.text) {
 		return true
 	}
-	fix := "write " + oneOf(f.words)
+	fix := "write " + f.explained()
 	if near := expr.Near(n.text, f.words); len(near) > 0 {
 		fix = "did you mean " + oneOf(near) + "?"
+	} else if meant := f.meant(n.text); meant != "" {
+		fix = "did you mean " + quote(meant) + "? write " + f.explained()
 	}
 	d.bad(n, "word", fmt.Sprintf("%s is not one of %s", d.show(n, nil), strings.Join(f.words, ", ")), fix)
 	return false

@@ -14,6 +14,7 @@ import (
 //	doc:"..."          one line for editors and the reference page
 //	default:"10s"      the value when the key is absent
 //	oneof:"a|b"        the words that are allowed
+//	means:"a|b"        what each of them means, in half a line
 //	required:"true"    an error when the key is absent
 //	min:"1" max:"9"    bounds of numbers
 //	word:"true"        the group may be written as this key's value alone
@@ -27,11 +28,42 @@ type field struct {
 	doc      string
 	def      string
 	words    []string
+	means    []string
 	required bool
 	min, max *int64
 	word     bool
 	one      bool
 	comma    bool
+}
+
+// meant returns the word whose meaning begins with what somebody wrote instead: "exactly
+// once, ..." is the meaning of what exactly_once, Exactly-Once and "exactly once" ask for.
+func (f field) meant(text string) string {
+	text = strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(text))
+	for i, m := range f.means {
+		if said, _, _ := strings.Cut(m, ","); said == text {
+			return f.words[i]
+		}
+	}
+	return ""
+}
+
+// explained lists the words with what each means, as far as that is told.
+func (f field) explained() string {
+	if len(f.means) == 0 {
+		return oneOf(f.words)
+	}
+	var b strings.Builder
+	for i, m := range f.means {
+		switch {
+		case i > 0 && i == len(f.means)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(f.words[i] + " (" + m + ")")
+	}
+	return b.String()
 }
 
 // group describes a struct of the file.
@@ -61,6 +93,9 @@ func groupOf(t reflect.Type) *group {
 			min: bound(f.Tag.Get("min")), max: bound(f.Tag.Get("max"))}
 		if words := f.Tag.Get("oneof"); words != "" {
 			out.words = strings.Split(words, "|")
+		}
+		if means := f.Tag.Get("means"); means != "" {
+			out.means = strings.Split(means, "|")
 		}
 		g.fields = append(g.fields, out)
 	}

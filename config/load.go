@@ -90,6 +90,7 @@ func (b *builder) job() *Job {
 		c.make()
 	}
 	b.checkOutputs()
+	b.offerInputs()
 	b.result.Components = b.components
 	b.result.Graph = b.graph()
 	b.checkVersion()

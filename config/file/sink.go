@@ -24,7 +24,7 @@ type Sink struct {
 	PartitionBy  config.Map[config.Expr] `yaml:"partition_by" doc:"directories name=value between path and files, one inside the other, each with an expression"`
 	Roll         Roll                    `yaml:"roll" doc:"when a part file ends before its checkpoint"`
 	MaxOpenFiles int                     `yaml:"max_open_files" default:"64" min:"1" max:"4096" doc:"files that a subtask writes at once; the one used longest ago ends for another"`
-	Delivery     string                  `yaml:"delivery" default:"two_phase" oneof:"two_phase" doc:"two_phase shows files once their checkpoint is published"`
+	Delivery     string                  `yaml:"delivery" default:"two_phase" oneof:"two_phase" means:"exactly once, files appear with their checkpoint" doc:"two_phase shows files once their checkpoint is published"`
 	_            struct{}                `reserved:"key schema bucket"`
 }
 

@@ -30,7 +30,7 @@ type Sink struct {
 	Timeout  config.Duration           `yaml:"timeout" default:"30s" doc:"how long an answer is waited for"`
 	Retry    Retry                     `yaml:"retry" doc:"the pause before a request is made again"`
 	TLS      *TLS                      `yaml:"tls" doc:"certificates to trust instead of the system's"`
-	Delivery string                    `yaml:"delivery" default:"wal" oneof:"wal" doc:"wal keeps rows in checkpoint storage until the endpoint has taken them"`
+	Delivery string                    `yaml:"delivery" default:"wal" oneof:"wal" means:"at least once, rows wait in checkpoint storage, duplicates carry the same key" doc:"wal keeps rows in checkpoint storage until the endpoint has taken them"`
 	MaxLog   config.Size               `yaml:"max_log" default:"1GiB" doc:"the most that waits to be delivered; the job reads no faster beyond it"`
 	Memory   config.Size               `yaml:"memory" default:"64MiB" doc:"how much of an epoch a subtask keeps in memory; the rest goes to disk"`
 	SpillDir string                    `yaml:"spill_dir" doc:"the folder for what does not fit into memory; default the system's folder for temporary files"`

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -68,7 +69,7 @@ func checkConnection(c *config.Component, s *Connection) {
 	}
 	for _, err := range errs {
 		if stream.CodeOf(err) != "kafka.sasl_plaintext" || c.Known("tls") {
-			c.Reject(place(err, connectionKeys), err)
+			c.Reject(broker(c, s, place(err, connectionKeys), err), err)
 		}
 	}
 	switch t := s.TLS; {
@@ -78,6 +79,19 @@ func checkConnection(c *config.Component, s *Connection) {
 	default:
 		c.Warn("tls.insecure_skip_verify", "kafka.tls_insecure", "any certificate is accepted: whoever sits between can read and change everything", "set ca_file instead")
 	}
+}
+
+// broker finds the broker that an error is about, unless a variable holds several.
+func broker(c *config.Component, s *Connection, key string, err error) string {
+	var e *stream.Error
+	if key != "seed_brokers" || !errors.As(err, &e) || !c.Has(fmt.Sprintf("%s[%d]", key, len(s.SeedBrokers)-1)) {
+		return key
+	}
+	i := slices.IndexFunc(s.SeedBrokers, func(b string) bool { return e.Subject == "broker "+b })
+	if i < 0 {
+		return key
+	}
+	return fmt.Sprintf("%s[%d]", key, i)
 }
 
 // place returns the key that an error is about.

@@ -22,7 +22,7 @@ type Sink struct {
 	Key        []config.Expr           `yaml:"key" required:"true" one:"true" doc:"the key: one expression, or a list, whose values are joined by ':'"`
 	Fields     config.Map[config.Expr] `yaml:"fields" doc:"of kind hash: its fields; one that is null is removed"`
 	Value      config.Expr             `yaml:"value" doc:"of the kinds string and counter: the value; text as it is, anything else as JSON"`
-	Delivery   string                  `yaml:"delivery" default:"idempotent" oneof:"idempotent" doc:"rows are written at once, so that repeating them changes nothing"`
+	Delivery   string                  `yaml:"delivery" default:"idempotent" oneof:"idempotent" means:"effectively once, written at once, the last value of a key is right in the end" doc:"rows are written at once, so that repeating them changes nothing"`
 	Version    string                  `yaml:"version" default:"auto" oneof:"auto|counter|position|none" doc:"how an older value is told from a newer one; auto counts the records of each key, position takes offsets, none has no guard"`
 	Tombstones config.Duration         `yaml:"tombstones" default:"168h" doc:"how long a key that a record without a value has deleted keeps its version, so that a replay does not bring it back"`
 	Timeout    config.Duration         `yaml:"timeout" default:"10s" doc:"how long a call may take before it is made again"`

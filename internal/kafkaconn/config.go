@@ -3,6 +3,7 @@ package kafkaconn
 import (
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 
 	"etl/stream"
@@ -88,8 +89,12 @@ func (c *Config) Problems() (errs []error) {
 		bad("brokers", "brokers", "name one or more brokers, as host:port", "no seed broker is given")
 	}
 	for _, b := range c.SeedBrokers {
-		if host, port, err := net.SplitHostPort(b); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(b)
+		switch n, perr := strconv.ParseUint(port, 10, 16); {
+		case err != nil || host == "" || port == "":
 			bad("brokers", "broker "+b, "write host:port, such as kafka-1:9092", "is not of the form host:port")
+		case perr != nil || n == 0:
+			bad("brokers", "broker "+b, "write the port as a number from 1 to 65535, such as kafka-1:9092", "%q is not a port", port)
 		}
 	}
 	if t := c.TLS; t != nil && (t.CertFile == "") != (t.KeyFile == "") {

@@ -59,6 +59,7 @@ func TestProblems(t *testing.T) {
 		{"good", Config{SeedBrokers: []string{"k:9092"}}, nil},
 		{"none", Config{}, []string{"kafka.brokers"}},
 		{"no port", Config{SeedBrokers: []string{"k"}}, []string{"kafka.brokers"}},
+		{"ports that are none", Config{SeedBrokers: []string{"k:0", "k:65536", "k:kafka", "[::1]:65535"}}, []string{"kafka.brokers", "kafka.brokers", "kafka.brokers"}},
 		{"half a pair", Config{SeedBrokers: []string{"k:1"}, TLS: &TLS{CertFile: "c"}}, []string{"kafka.tls"}},
 		{"mechanism", Config{SeedBrokers: []string{"k:1"}, TLS: &TLS{}, SASL: &SASL{Mechanism: "GSSAPI", Username: "u", Password: "p"}}, []string{"kafka.sasl"}},
 		{"no password", Config{SeedBrokers: []string{"k:1"}, TLS: &TLS{}, SASL: &SASL{Mechanism: Plain, Username: "u"}}, []string{"kafka.sasl"}},

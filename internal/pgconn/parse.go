@@ -55,6 +55,10 @@ func parseDSN(dsn string) (*pgxpool.Config, error) {
 	if _, rest, ok := strings.Cut(why, "`: "); ok {
 		why = rest
 	}
+	if strings.HasPrefix(why, "invalid port") {
+		return nil, stream.Errorf(stream.BadConfig, code, "", "", "the port is no number from 1 to 65535").
+			WithFix("write a port such as 5432, or leave it out")
+	}
 	return nil, stream.Errorf(stream.BadConfig, code, "", "", "the connection cannot be understood: %s", why).
 		WithFix("write postgres://user@host:5432/database, or host=... user=... dbname=...")
 }
@@ -108,7 +112,8 @@ func hasPassword(dsn string) bool {
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return true // it may well be one that broke the address
+		_, rest, _ := strings.Cut(dsn, "://")
+		return strings.Contains(rest[:strings.LastIndexByte("@"+rest, '@')], ":") // which may well have broken the address
 	}
 	_, has := u.User.Password()
 	return has || said(dsn, "password")

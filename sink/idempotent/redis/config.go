@@ -3,7 +3,8 @@ package redis
 import (
 	"crypto/tls"
 	"fmt"
-	"strings"
+	"net"
+	"strconv"
 	"time"
 
 	"etl/checkpoint"
@@ -119,8 +120,12 @@ func (c *Config) Problems() (errs []error) {
 	bad := func(code, fix, format string, args ...any) {
 		errs = append(errs, stream.Errorf(stream.BadConfig, "redis."+code, "", "", format, args...).WithFix("%s", fix))
 	}
-	if host, port, ok := strings.Cut(c.Conn.Address, ":"); !ok || host == "" || port == "" {
+	host, port, err := net.SplitHostPort(c.Conn.Address)
+	switch n, perr := strconv.ParseUint(port, 10, 16); {
+	case err != nil || host == "" || port == "":
 		bad("address", "write host:port, such as localhost:6379", "the address %q is not host:port", c.Conn.Address)
+	case perr != nil || n == 0:
+		bad("address", "write the port as a number from 1 to 65535, such as localhost:6379", "the address %q: %q is not a port", c.Conn.Address, port)
 	}
 	if c.Conn.Database < 0 {
 		bad("database", "write a number from 0 on", "database %d is less than 0", c.Conn.Database)

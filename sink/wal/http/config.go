@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +101,8 @@ func (c *Config) Problems() (errs []error) {
 		errs = append(errs, stream.Errorf(stream.BadConfig, "http."+code, "", subject, format, args...).WithFix("%s", fix))
 	}
 	switch u, err := url.Parse(c.URL); {
+	case badPort(u, err):
+		bad("url", "", "write a port such as 8080, or leave it out", "the port of the url is no number from 1 to 65535")
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
 		bad("url", "", "write https://host/path, with the scheme", "the url is not of the form https://host/path")
 	case u.User != nil:
@@ -161,3 +164,13 @@ func (t target) Features() sink.Features {
 func (t target) NewFront() wal.Front { return &front{cfg: t.cfg} }
 
 func (t target) NewBack() wal.Back { return &back{cfg: t.cfg, lanes: map[int]*lane{}} }
+
+// badPort reports whether an address is wrong in its port. The message must not show it:
+// what stands there may be a password that a slash has cut off.
+func badPort(u *url.URL, err error) bool {
+	if err != nil {
+		return strings.Contains(err.Error(), "invalid port ") && !strings.Contains(err.Error(), "@")
+	}
+	n, perr := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() != "" && (perr != nil || n == 0)
+}
