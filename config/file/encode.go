@@ -37,7 +37,7 @@ func newEncoding(c *config.Component, s *Sink) *encoding {
 		e.unknown(c, s, in)
 		return e
 	case s.Format == string(file.JSON):
-		e.document(c, s, in)
+		e.document(c, s)
 		return e
 	}
 	for key, given := range map[string]bool{"value": s.Value != "", "map": len(s.Map) > 0} {
@@ -71,24 +71,8 @@ func valueOf(c *config.Component, column string) string {
 }
 
 // document is a line of json.
-func (e *encoding) document(c *config.Component, s *Sink, in *stream.Schema) {
-	switch {
-	case len(s.Map) > 0 && s.Value != "":
-		c.Problem("value", "sink.value", "value and map exclude each other", "remove one of the two")
-	case len(s.Map) > 0:
-		var names []string
-		var programs []*expr.Program
-		for _, f := range c.CompileFields("map", s.Map, expr.Env{This: in}) {
-			names, programs = append(names, f.Name), append(programs, f.Value)
-		}
-		e.fields = expr.NewFields(names, programs)
-	case s.Value != "":
-		e.value = c.Compile("value", s.Value, expr.Env{This: in})
-	case in.Format == stream.Text:
-		e.value = c.Compile("format", "this", expr.Env{This: in})
-	case in.Format == stream.Raw && c.Known("value", "map"):
-		c.Problem("", "file.raw", "the records are raw bytes, which are no JSON", "give value: or map:, or decode: json at the source")
-	}
+func (e *encoding) document(c *config.Component, s *Sink) {
+	e.value, e.fields = c.CompileDocument(s.Value, s.Map, "file.raw")
 	if len(s.Columns) > 0 {
 		c.Problem("columns", "file.columns", "columns belong to csv and parquet, and the format is json", "give map:, or format: parquet")
 	}

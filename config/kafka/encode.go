@@ -37,8 +37,7 @@ func newEncoding(c *config.Component, s *Sink) *encoding {
 		e.format = stream.Raw
 	}
 	switch {
-	case len(s.Map) > 0 && s.Value != "":
-		c.Problem("value", "sink.value", "value and map exclude each other", "remove one of the two")
+	case c.ValueAndMap(s.Value, s.Map):
 	case len(s.Map) > 0:
 		e.mapped(c, s, in)
 	case s.Value != "":
@@ -57,12 +56,7 @@ func (e *encoding) mapped(c *config.Component, s *Sink, in *stream.Schema) {
 	if s.Encode == "text" || s.Encode == "raw" {
 		c.Problem("encode", "sink.encode", "map makes a JSON object, which is not "+s.Encode, "remove encode, or use value")
 	}
-	var names []string
-	var programs []*expr.Program
-	for _, f := range c.CompileFields("map", s.Map, expr.Env{This: in}) {
-		names, programs = append(names, f.Name), append(programs, f.Value)
-	}
-	e.fields = expr.NewFields(names, programs)
+	e.fields = c.CompileObject("map", s.Map, expr.Env{This: in})
 }
 
 // whole writes the value as it came, or text as JSON.
