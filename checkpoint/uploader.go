@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -63,19 +64,13 @@ var _ state.Uploader = (*Uploader)(nil)
 // NewUploader returns the uploader of an attempt. There is one per attempt: it
 // counts its objects' names.
 func NewUploader(o UploaderOptions) *Uploader {
-	orDefault(&o.MaxBytes, 8<<20)
-	orDefault(&o.InlineBelow, 32<<10)
-	orDefault(&o.Parallel, 4)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 8<<20)
+	o.InlineBelow = cmp.Or(o.InlineBelow, 32<<10)
+	o.Parallel = cmp.Or(o.Parallel, 4)
 	o.Delay = orDuration(o.Delay, 5*time.Millisecond)
 	u := &Uploader{o: o, slots: make(chan struct{}, o.Parallel), packs: map[lifetime]*pack{}}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	return u
-}
-
-func orDefault(n *int, def int) {
-	if *n == 0 {
-		*n = def
-	}
 }
 
 // pack is an object on its way.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -75,23 +76,16 @@ type RestartStrategy struct {
 const NoRestart = -1
 
 func (s RestartStrategy) withDefaults() RestartStrategy {
-	s.Initial = orDefault(s.Initial, time.Second)
-	s.Max = orDefault(s.Max, 2*time.Minute)
-	s.ResetAfter = orDefault(s.ResetAfter, 10*time.Minute)
+	s.Initial = cmp.Or(s.Initial, time.Second)
+	s.Max = cmp.Or(s.Max, 2*time.Minute)
+	s.ResetAfter = cmp.Or(s.ResetAfter, 10*time.Minute)
 	return s
-}
-
-func orDefault(d, def time.Duration) time.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
 }
 
 func (o Options) withDefaults() Options {
 	o.Policy = o.Policy.WithDefaults()
 	o.Restart = o.Restart.withDefaults()
-	o.DiscoverEvery = orDefault(o.DiscoverEvery, 30*time.Second)
+	o.DiscoverEvery = cmp.Or(o.DiscoverEvery, 30*time.Second)
 	return o
 }
 

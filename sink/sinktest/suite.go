@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -99,9 +100,9 @@ func Run(t *testing.T, s Suite) {
 }
 
 func (s Suite) withDefaults() Suite {
-	orDefault(&s.Places, 60)
-	orDefault(&s.Runs, 100)
-	orDefault(&s.Steps, 60)
+	s.Places = cmp.Or(s.Places, 60)
+	s.Runs = cmp.Or(s.Runs, 100)
+	s.Steps = cmp.Or(s.Steps, 60)
 	if s.Patience == 0 {
 		s.Patience = 30 * time.Second
 		if s.Virtual {
@@ -111,12 +112,6 @@ func (s Suite) withDefaults() Suite {
 	s.Policy = s.Policy.WithDefaults()
 	s.Policy.MaxConcurrent = 1
 	return s
-}
-
-func orDefault(n *int, def int) {
-	if *n == 0 {
-		*n = def
-	}
 }
 
 // inside runs f in virtual time, or as it is.

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"time"
@@ -66,20 +67,13 @@ type Config struct {
 
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
-	orDefault(&c.Format, JSON)
-	orDefault(&c.Compression, Uncompressed)
-	orDefault(&c.RollSize, 128<<20)
-	orDefault(&c.MaxOpen, 64)
-	orDefault(&c.Memory, 64<<20)
-	orDefault(&c.Parallelism, 1)
+	c.Format = cmp.Or(c.Format, JSON)
+	c.Compression = cmp.Or(c.Compression, Uncompressed)
+	c.RollSize = cmp.Or(c.RollSize, 128<<20)
+	c.MaxOpen = cmp.Or(c.MaxOpen, 64)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.Parallelism = cmp.Or(c.Parallelism, 1)
 	return c
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Problems returns everything that is wrong with c, which has its defaults.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -86,22 +87,15 @@ type Config struct {
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
 	c.Conn, c.Policy = c.Conn.WithDefaults(), c.Policy.WithDefaults()
-	orDefault(&c.Mode, Append)
-	orDefault(&c.Strategy, Auto)
-	orDefault(&c.Schema, sqltxn.DefaultSchema)
-	orDefault(&c.LockTimeout, 10*time.Second)
-	orDefault(&c.Memory, 64<<20)
-	orDefault(&c.SpillDir, os.TempDir())
-	orDefault(&c.OnError, Fail)
-	orDefault(&c.Parallelism, 1)
+	c.Mode = cmp.Or(c.Mode, Append)
+	c.Strategy = cmp.Or(c.Strategy, Auto)
+	c.Schema = cmp.Or(c.Schema, sqltxn.DefaultSchema)
+	c.LockTimeout = cmp.Or(c.LockTimeout, 10*time.Second)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.SpillDir = cmp.Or(c.SpillDir, os.TempDir())
+	c.OnError = cmp.Or(c.OnError, Fail)
+	c.Parallelism = cmp.Or(c.Parallelism, 1)
 	return c
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Problems returns everything that is wrong with c, which has its defaults, as far as it

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net/http"
 	"net/url"
@@ -72,24 +73,17 @@ type Config struct {
 
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
-	orDefault(&c.Method, http.MethodPost)
-	orDefault(&c.Format, JSON)
-	orDefault(&c.MaxRows, 100)
-	orDefault(&c.MaxBytes, 1<<20)
-	orDefault(&c.Timeout, 30*time.Second)
-	orDefault(&c.RetryInitial, 500*time.Millisecond)
-	orDefault(&c.RetryMax, time.Minute)
-	orDefault(&c.Memory, 64<<20)
-	orDefault(&c.SpillDir, os.TempDir())
-	orDefault(&c.Parallelism, 1)
+	c.Method = cmp.Or(c.Method, http.MethodPost)
+	c.Format = cmp.Or(c.Format, JSON)
+	c.MaxRows = cmp.Or(c.MaxRows, 100)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 1<<20)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.RetryInitial = cmp.Or(c.RetryInitial, 500*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Minute)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.SpillDir = cmp.Or(c.SpillDir, os.TempDir())
+	c.Parallelism = cmp.Or(c.Parallelism, 1)
 	return c
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // own are the headers that the sink sets by itself.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -50,18 +51,11 @@ const defaultTimeout = 5 * time.Minute
 
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
-	orDefault(&c.Compression, "none")
-	orDefault(&c.Memory, 64<<20)
-	orDefault(&c.SpillDir, os.TempDir())
-	orDefault(&c.Parallelism, 1)
+	c.Compression = cmp.Or(c.Compression, "none")
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.SpillDir = cmp.Or(c.SpillDir, os.TempDir())
+	c.Parallelism = cmp.Or(c.Parallelism, 1)
 	return c
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 var codecs = map[string]kgo.CompressionCodec{

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -52,20 +53,13 @@ type Config struct {
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
 	c.Conn = c.Conn.WithDefaults()
-	orDefault(&c.Mode, sqltxn.Append)
-	orDefault(&c.Schema, sqltxn.DefaultSchema)
-	orDefault(&c.LockTimeout, 10*time.Second)
-	orDefault(&c.Memory, 64<<20)
-	orDefault(&c.SpillDir, os.TempDir())
-	orDefault(&c.Parallelism, 1)
+	c.Mode = cmp.Or(c.Mode, sqltxn.Append)
+	c.Schema = cmp.Or(c.Schema, sqltxn.DefaultSchema)
+	c.LockTimeout = cmp.Or(c.LockTimeout, 10*time.Second)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.SpillDir = cmp.Or(c.SpillDir, os.TempDir())
+	c.Parallelism = cmp.Or(c.Parallelism, 1)
 	return c
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // New returns the sink as a program plugs it into a pipeline.
