@@ -45,8 +45,7 @@ func durable(r *rig) {
 	j := r.job()
 	p := j.start(2)
 	for range 2 {
-		p.write(9)
-		p.publish(p.ready())
+		p.publishes(9)
 	}
 	p.write(9)
 	rd := p.ready()
@@ -124,8 +123,7 @@ func abortedAndKilled(r *rig) {
 	p.abort(p.ready())
 	p.write(6)
 	p.abort(p.ready())
-	p.write(4)
-	p.publish(p.ready())
+	p.publishes(4)
 	p.write(3)
 	p.kill()
 	p = j.start(2)
@@ -163,8 +161,7 @@ func ordered(r *rig) {
 func waits(r *rig) {
 	j := r.job()
 	p := j.start(1)
-	p.write(10)
-	p.publish(p.ready())
+	p.publishes(10)
 	p.write(10)
 	rd := p.prepare()
 	p.write(5)
@@ -253,9 +250,7 @@ func (p *process) hear(ids []stream.CheckpointID) {
 func closing(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(10)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(10)
 	if !r.f.OneInFlight {
 		p.write(10)
 		p.ready() // prepared, never published

@@ -95,11 +95,8 @@ func needsPermit(r *rig) {
 func inOrder(r *rig) {
 	j := r.job()
 	p := j.start(1)
-	p.write(10)
-	p.publish(p.ready())
-	p.write(10)
-	second := p.ready()
-	p.publish(second)
+	p.publishes(10)
+	second := p.publishes(10)
 	cs := p.lanes.unresolved(p.lane(0), second.id)
 	if len(cs) != 2 {
 		r.failf("%d committables of two epochs", len(cs))
@@ -126,8 +123,7 @@ func inOrder(r *rig) {
 func anyProcess(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	p.publish(p.ready())
+	p.publishes(20)
 	p.kill()
 	p = j.start(2)
 	j.want(20)
@@ -141,9 +137,7 @@ func anyProcess(r *rig) {
 func committedByAnother(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(20)
 	next := j.start(2)
 	j.want(20)
 	for _, c := range p.listed(rd.id) {
@@ -160,9 +154,7 @@ func committedByAnother(r *rig) {
 func unknownKind(r *rig) {
 	j := r.job()
 	p := j.start(1)
-	p.write(10)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(10)
 	for _, c := range p.listed(rd.id) {
 		for _, change := range []func(*checkpoint.Committable){
 			func(c *checkpoint.Committable) { c.Kind += "-2" },
@@ -196,9 +188,7 @@ func ownMarker(r *rig) {
 	}
 	check()
 	for _, rows := range []int{1, 1, 20, 1, 0, 2} { // one row leaves lanes without
-		p.write(rows)
-		rd := p.ready()
-		p.publish(rd)
+		rd := p.publishes(rows)
 		for sub := range p.par {
 			cs := p.lanes.unresolved(p.lane(sub), rd.id)
 			p.commit(sub)

@@ -101,9 +101,7 @@ func touchesOnlyOwners(r *rig) {
 func keeps(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(20)
 	cs := p.listed(rd.id)
 	if !r.f.OneInFlight {
 		p.write(20)
@@ -156,9 +154,7 @@ func fencedTwice(r *rig) {
 func cancelled(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(20)
 	if !r.f.OneInFlight {
 		p.write(10)
 		p.ready()
@@ -181,9 +177,7 @@ func cancelled(r *rig) {
 func saysLost(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(20)
 	cs := p.listed(rd.id)
 	next := j.outsider(2)
 	j.lossy = true

@@ -83,8 +83,7 @@ func diesRestarting(r *rig) {
 	r.eachPlace(kill, func(after int) (passed int, happened bool) {
 		j := r.another()
 		p := j.start(3)
-		p.write(14)
-		p.publish(p.ready())
+		p.publishes(14)
 		p.commit(0)
 		if !r.f.OneInFlight {
 			p.write(14)
@@ -108,8 +107,7 @@ func loses(r *rig, m mishap) {
 	r.eachPlace(m, func(after int) (passed int, happened bool) {
 		j := r.another()
 		p := j.start(2)
-		p.write(14)
-		p.publish(p.ready())
+		p.publishes(14)
 		p.n.arm(m, after)
 		err := p.trySettle()
 		passed, happened = p.n.disarm()

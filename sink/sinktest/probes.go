@@ -21,9 +21,7 @@ var probeRules = []rule{
 func tells(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(20)
 	cs := p.listed(rd.id)
 	for sub := range p.par {
 		var done, open []checkpoint.Committable
@@ -57,9 +55,7 @@ func onlyLooks(r *rig) {
 	p := j.start(2)
 	p.write(10)
 	p.checkpoint()
-	p.write(20)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(20)
 	before := p.doubt()
 	p.looksAround(rd)
 	other := j.outsider(1)

@@ -263,6 +263,14 @@ func (p *process) ready() *round {
 	return rd
 }
 
+// publishes takes a checkpoint of new rows up to its commits, of which it makes none.
+func (p *process) publishes(rows int) *round {
+	p.write(rows)
+	rd := p.ready()
+	p.publish(rd)
+	return rd
+}
+
 // env is what a writer is opened with.
 func (p *process) env(sub int) stream.Env {
 	return stream.Env{World: p.world(), Job: p.j.name, Lineage: p.attempt.Lineage(), Attempt: p.attempt.Number(), UID: p.j.uid,

@@ -21,8 +21,7 @@ var restoreRules = []rule{
 func crashLoop(r *rig) {
 	j := r.job()
 	p := j.start(2)
-	p.write(20)
-	p.publish(p.ready())
+	p.publishes(20)
 	p.write(6)
 	for i := range 4 {
 		p.kill()
@@ -44,8 +43,7 @@ func behind(r *rig) {
 	p := j.start(2)
 	p.write(10)
 	older := p.checkpoint()
-	p.write(10)
-	p.publish(p.ready())
+	p.publishes(10)
 	p.kill()
 	r.refuses("an older checkpoint, the newer one not committed", j.process(2).tryStart(older.id), stream.RestoreRefused)
 	p = j.start(2)
@@ -74,8 +72,7 @@ func rescaled(r *rig) {
 		j.want(rows)
 		p.write(12)
 		p.abort(p.ready())
-		p.write(6)
-		p.publish(p.ready())
+		p.publishes(6)
 		rows += 18
 		p.write(3)
 		p.kill()
@@ -91,8 +88,7 @@ func foreign(r *rig) {
 	p := j.start(2)
 	p.write(20)
 	p.checkpoint()
-	p.write(5)
-	p.publish(p.ready())
+	p.publishes(5)
 	other := r.otherJob(r.h.Job, sinkUID)
 	for range 2 {
 		q := other.process(2)
@@ -112,9 +108,7 @@ func olderFits(r *rig) {
 	p := j.start(2)
 	p.write(10)
 	p.checkpoint()
-	p.write(10)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(10)
 	p.kill()
 	j.lossy = true
 	mistake := j.outsider(2)
@@ -138,9 +132,7 @@ func half(r *rig) {
 	p := j.start(2)
 	p.write(10)
 	p.checkpoint()
-	p.write(10)
-	rd := p.ready()
-	p.publish(rd)
+	rd := p.publishes(10)
 	p.commit(0)
 	p.kill()
 	j.lossy = true
@@ -168,8 +160,7 @@ func deadline(r *rig) {
 	j := r.job()
 	j.lossy = r.f.Timeout > 0
 	p := j.start(2)
-	p.write(20)
-	p.publish(p.ready())
+	p.publishes(20)
 	p.kill()
 	if r.f.Timeout == 0 {
 		r.h.Advance(30 * 24 * time.Hour)
