@@ -51,6 +51,8 @@ func (c *Client) visible(ctx context.Context, p *Payload, id stream.CheckpointID
 	switch {
 	case errors.As(err, &hidden):
 		return sink.Result{Outcome: sink.NotVisible, Healed: healed, Detail: hidden.Error()}, nil
+	case errors.Is(err, errRemade):
+		return sink.Result{Outcome: sink.Undecided, Healed: healed, Detail: err.Error()}, nil
 	case err != nil:
 		return sink.Result{}, err
 	}
@@ -101,12 +103,10 @@ func (c *Client) doubt(ctx context.Context, p *Payload) (string, error) {
 	if c.mayHaveExpired(p) {
 		return fmt.Sprintf("a marker written at %s may have expired (offsets.retention %v)", p.Start().Format(time.RFC3339), c.Limits.OffsetsRetention), nil
 	}
-	info, err := c.topic(ctx, p.Topic)
-	if err != nil {
+	if err := c.remade(ctx, p); errors.Is(err, errRemade) {
+		return err.Error(), nil
+	} else if err != nil {
 		return "", err
-	}
-	if p.TopicID != (stream.TopicID{}) && info.ID != p.TopicID {
-		return "topic " + p.Topic + " was deleted and made anew, and the marker with it", nil
 	}
 	hs, err := c.ours(ctx, p, keys(p.spots()))
 	if err != nil && !kafkaconn.Refused(err) {
@@ -125,6 +125,23 @@ func (c *Client) doubt(ctx context.Context, p *Payload) (string, error) {
 		return fmt.Sprintf("%s and %d more partitions still hold it open", hs[0].spot, len(hs)-1), nil
 	}
 	return "", nil
+}
+
+// errRemade says that nobody will ever see a marker: what is deleted with a topic are the
+// offsets committed for it, too.
+var errRemade = errors.New("was deleted and made anew, and the marker with it")
+
+// remade returns errRemade when the topic of the marker is not the one that was written
+// to. It asks the cluster: what this client knows may be the topic of before.
+func (c *Client) remade(ctx context.Context, p *Payload) error {
+	if p.TopicID == (stream.TopicID{}) {
+		return nil
+	}
+	info, err := c.readTopic(ctx, p.Topic)
+	if err != nil || info.ID == p.TopicID {
+		return err
+	}
+	return fmt.Errorf("topic %s %w", p.Topic, errRemade)
 }
 
 // ours returns the partitions that hold p's own transaction open.

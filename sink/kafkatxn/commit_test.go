@@ -1,11 +1,13 @@
 package kafkatxn
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"etl/internal/kafkatest"
 	"etl/sink"
 	"etl/stream"
 )
@@ -126,6 +128,31 @@ func TestRecreatedTopicIsUndecided(t *testing.T) {
 	}
 	p.TopicID[0]++
 	wantCommit(t, c, p, id(1, 1), sink.Undecided)
+}
+
+// A topic that is deleted and made anew between the two phases has taken the rows and the
+// marker with it. A client that knew the topic before says so as well as a new one, at any
+// number of tries, instead of waiting for a marker that cannot come.
+func TestTopicRemadeInDoubt(t *testing.T) {
+	for name, broker := range map[string]func(*testing.T) *kafkatest.Broker{"kafka": func(t *testing.T) *kafkatest.Broker { return sharedBroker(t) }, "kafka-tv1": version1} {
+		t.Run(name, func(t *testing.T) {
+			l := realLab(t, broker(t)) // the in-process broker keeps the offsets of a deleted topic
+			p := l.prepare(0, 0, id(1, 1), 10)
+			old := l.open()
+			if _, err := old.Probe(t.Context(), p, id(1, 1), time.Now()); err != nil { // it knows the topic now
+				t.Fatal(err)
+			}
+			l.remake()
+			for _, c := range []*Client{old, l.open(), l.open()} {
+				if r := wantCommit(t, c, p, id(1, 1), sink.Undecided); !strings.Contains(r.Detail, "made anew") {
+					t.Errorf("it says %q", r.Detail)
+				}
+			}
+			if n := l.visible(); n != 0 {
+				t.Errorf("%d rows are visible", n)
+			}
+		})
+	}
 }
 
 // Readers of a partition stop at the first open transaction, whoever owns it: a commit

@@ -2,6 +2,7 @@ package kafkatxn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -184,6 +185,23 @@ func (l *lab) payload(c *Client, t Txn, subtask, slot int, start time.Time, time
 	}
 	return &Payload{Txn: t, Slot: slot, Group: l.names.Group(subtask), Topic: l.topic, TopicID: info.ID,
 		StartMillis: start.UnixMilli(), TimeoutMillis: timeout.Milliseconds(), Written: []Written{w}}
+}
+
+// remake deletes the topic and makes it anew.
+func (l *lab) remake() {
+	l.t.Helper()
+	adm := kadm.NewClient(l.plain())
+	if r, err := adm.DeleteTopics(l.t.Context(), l.topic); errors.Join(err, r.Error()) != nil {
+		l.t.Fatal(err, r.Error())
+	}
+	l.eventually("the topic can be made again", 30*time.Second, func() bool {
+		r, err := adm.CreateTopic(l.t.Context(), int32(l.parts), 1, nil, l.topic)
+		return err == nil && r.Err == nil
+	})
+	l.eventually("its partitions have leaders", 30*time.Second, func() bool {
+		ends, err := adm.ListEndOffsets(l.t.Context(), l.topic)
+		return err == nil && ends.Error() == nil && len(ends[l.topic]) == l.parts
+	})
 }
 
 // visible counts what a read_committed reader sees up to the end.

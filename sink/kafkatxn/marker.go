@@ -42,10 +42,22 @@ func (c *Client) ReadMarker(ctx context.Context, group, topic string) (m Marker,
 		if err != nil {
 			return err
 		}
-		m, err = markerIn(resp, group, info)
+		if m, err = markerIn(resp, group, info); errors.Is(err, kerr.UnknownTopicID) {
+			return c.askedAnew(ctx, &info, err) // the topic is another one than this client knows
+		}
 		return err
 	})
 	return m, err
+}
+
+// askedAnew reads once more what a topic is, for the next try of a question that failed.
+func (c *Client) askedAnew(ctx context.Context, info *kafkaconn.TopicInfo, cause error) error {
+	now, err := c.readTopic(ctx, info.Name)
+	if err != nil {
+		return err
+	}
+	*info = now
+	return cause
 }
 
 func markerRequest(group string, topic kafkaconn.TopicInfo) *kmsg.OffsetFetchRequest {

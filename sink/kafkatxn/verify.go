@@ -59,6 +59,11 @@ func (c *Client) verify(ctx context.Context, p *Payload, id stream.CheckpointID)
 			if v.marked && len(v.waiting) == 0 {
 				return v.healed, nil
 			}
+			if !v.marked {
+				if err := c.remade(ctx, p); err != nil {
+					return v.healed, err
+				}
+			}
 		}
 		if c.o.World.Clock.Sleep(ctx, wait) != nil {
 			return v.healed, v.gaveUp(ctx)
