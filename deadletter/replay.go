@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-
 	"etl/checkpoint"
 	"etl/config/kafka"
-	"etl/internal/kafkaconn"
 	"etl/pipeline"
 	sinkkafka "etl/sink/twophase/kafka"
-	sourcekafka "etl/source/kafka"
 	"etl/stream"
 )
 
@@ -23,7 +20,7 @@ import (
 type Replay struct {
 	// Job is the name of the job whose dead letters they are.
 	Job      string
-	From     kafka.Letters
+	From     Letters
 	Clusters []kafka.Cluster // of its sources
 	Filter   Filter
 	// To is the topic the records go to, on the cluster they came from; "" for the
@@ -40,8 +37,8 @@ type Replay struct {
 // Tally counts what became of the letters that this process has seen.
 type Tally struct {
 	// Replayed are written, LeftOut were not asked for, Made have no original record,
-	// Others are no letters.
-	Replayed, LeftOut, Made, Others atomic.Int64
+	// Others are no letters, Gone were deleted while the replay was at work.
+	Replayed, LeftOut, Made, Others, Gone atomic.Int64
 }
 
 // base is the name of the replay without its number. What was asked for is part of it,
@@ -53,7 +50,7 @@ func (r *Replay) base() string {
 	if !f.Since.IsZero() {
 		since = f.Since.UTC().Format("2006-01-02T15:04:05.999Z")
 	}
-	text := strings.Join([]string{r.From.Sink, r.From.Topic, strings.Join(components, ","), strings.Join(codes, ","), since, r.To}, "\n")
+	text := strings.Join([]string{r.From.Sink(), r.From.Place(), strings.Join(components, ","), strings.Join(codes, ","), since, r.To}, "\n")
 	return fmt.Sprintf("%.70s-replay-%08x", r.Job, uint32(stream.Hash([]byte(text))))
 }
 
@@ -72,8 +69,8 @@ type Run struct {
 // oldest letter, but only when the last one has told its end (Told): who repeats a call
 // that was killed does not want everything twice.
 func (r *Replay) Begin(ctx context.Context) (*Run, error) {
-	var before *Run         // the finished job before, as far as its storage
-	var done []stream.Split // up to where the jobs before have come
+	var before *Run // the finished job before, as far as its storage
+	done := reading{world: r.Options.World}
 	for n := 1; ; n++ {
 		st, err := r.Storage(ctx, r.name(n))
 		if err != nil {
@@ -86,15 +83,16 @@ func (r *Replay) Begin(ctx context.Context) (*Run, error) {
 		m := h.Newest()
 		run := &Run{storage: st, Continues: m != nil}
 		if m != nil && finished(h, m) {
-			before, done = run, m.Splits()[lettersUID]
+			before = run
+			done.before, done.ended = append(done.before, st), m.Splits()[lettersUID]
 			continue
 		}
 		if m == nil && r.Again {
-			done = nil
+			done.before, done.ended = nil, nil
 			if told, err := before.told(ctx); err != nil {
 				return nil, err
 			} else if !told {
-				return before, r.prepare(ctx, before, r.name(n-1), nil)
+				return before, r.prepare(ctx, before, r.name(n-1), done)
 			}
 		}
 		return run, r.prepare(ctx, run, r.name(n), done)
@@ -104,15 +102,16 @@ func (r *Replay) Begin(ctx context.Context) (*Run, error) {
 // name is that of the nth job.
 func (r *Replay) name(n int) string { return fmt.Sprintf("%s-%d", r.base(), n) }
 
-// prepare makes the job of a run.
-func (r *Replay) prepare(ctx context.Context, run *Run, name string, done []stream.Split) error {
-	g, tally, err := r.graph(ctx, name, done)
+// prepare makes the job of a run, which begins behind the jobs that are done.
+func (r *Replay) prepare(ctx context.Context, run *Run, name string, done reading) error {
+	run.Tally = &Tally{}
+	done.own, done.tally = run.storage, run.Tally
+	g, err := r.graph(ctx, name, &done)
 	if err != nil {
 		return err
 	}
 	o := r.Options
-	o.Storage, o.Listener = run.storage, counting(r.Options.Listener, tally)
-	run.Tally = tally
+	o.Storage, o.Listener = run.storage, counting(r.Options.Listener, run.Tally)
 	run.Job, err = pipeline.NewJob(g, o)
 	return err
 }
@@ -157,28 +156,22 @@ func finished(h *checkpoint.History, m *checkpoint.Metadata) bool {
 const lettersUID stream.UID = "letters"
 
 // graph is the pipeline of the replay.
-func (r *Replay) graph(ctx context.Context, name string, done []stream.Split) (*pipeline.Graph, *Tally, error) {
-	src := sourcekafka.Config{Cluster: r.From.Conn, Topics: []string{r.From.Topic}, End: sourcekafka.Latest}
-	if len(done) > 0 {
-		var err error
-		src.Start = sourcekafka.Exact
-		if src.StartOffsets, err = r.behind(ctx, done); err != nil {
-			return nil, nil, err
-		}
+func (r *Replay) graph(ctx context.Context, name string, from *reading) (*pipeline.Graph, error) {
+	src, err := r.From.source(ctx, from)
+	if err != nil {
+		return nil, err
 	}
-	tally := &Tally{}
 	b := pipeline.New(name)
-	picked := b.Source(lettersUID, sourcekafka.New(src.WithDefaults()), stream.LetterSchema).
-		Apply("pick", &pick{filter: r.Filter, home: homes(r.Clusters), tally: tally})
+	picked := b.Source(lettersUID, src, stream.LetterSchema).
+		Apply("pick", &pick{filter: r.Filter, home: homes(r.Clusters), tally: from.tally})
 	for i, c := range r.Clusters {
-		cfg := sinkkafka.Config{Conn: c.Conn, Topics: dedup(c.Topics), Prefix: r.From.Prefix, Policy: r.Options.Policy, Encode: toItsPlace}
+		cfg := sinkkafka.Config{Conn: c.Conn, Topics: dedup(c.Topics), Prefix: cmp.Or(r.From.prefix(), c.Prefix), Policy: r.Options.Policy, Encode: toItsPlace}
 		if r.To != "" {
 			cfg.Topics, cfg.Encode = []string{r.To}, nil
 		}
 		picked.Side(clusterTag(i)).Sink(sinkUID(i), sinkkafka.New(cfg.WithDefaults()))
 	}
-	g, err := b.Graph()
-	return g, tally, err
+	return b.Graph()
 }
 
 func sinkUID(i int) stream.UID { return stream.UID("records-" + string(rune('a'+i))) }
@@ -193,35 +186,6 @@ func dedup(topics []string) []string {
 func toItsPlace(r *stream.Record, _ *stream.Batch, row *sinkkafka.Row) error {
 	row.Topic, row.Partition = r.Topic, r.Partition
 	return nil
-}
-
-// behind says where the letters begin that no job before has read: partitions that are
-// new, or whose oldest letters have been deleted since, at their beginning.
-func (r *Replay) behind(ctx context.Context, done []stream.Split) (sourcekafka.Offsets, error) {
-	conn := r.From.Conn
-	if conn.Dial == nil {
-		conn.Dial = r.Options.World.Dial
-	}
-	cl, err := conn.NewClient()
-	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
-	starts, err := kadm.NewClient(cl).ListStartOffsets(ctx, r.From.Topic)
-	if err == nil {
-		err = starts.Error()
-	}
-	if err != nil {
-		return nil, kafkaconn.Explain(err, "find the oldest letters", kafkaconn.Access{Kind: kafkaconn.Topic, Name: r.From.Topic, Operation: "DESCRIBE"})
-	}
-	out := map[int32]int64{}
-	starts.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
-	for i := range done {
-		if from, ok := out[done[i].Partition]; ok {
-			out[done[i].Partition] = max(from, done[i].NextOffset)
-		}
-	}
-	return sourcekafka.Offsets{r.From.Topic: out}, nil
 }
 
 // counting adds the rows of the sinks to a tally when they are committed.

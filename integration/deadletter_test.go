@@ -109,24 +109,24 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("record %d (%s %s) is there %d times", i, by, code, k)
 		}
 	}
-	replayed(t, b, j, n)
+	replayed(t, b, j, n, "rejects", func(by string) bool { return by != "" && by != "odd" })
 }
 
-// replayed replays the letters of the sink rejects to another topic. The replay is
-// killed after its checkpoint was published, and again while what it had prepared is
-// being committed: each original record is there once all the same.
-func replayed(t *testing.T, b *kafkatest.Broker, j *job, n int) {
+// replayed replays the letters of a sink, which those of components go to, to another
+// topic. The replay is killed after its checkpoint was published, and again while what it
+// had prepared is being committed: each original record is there once all the same.
+func replayed(t *testing.T, b *kafkatest.Broker, j *job, n int, sink string, goes func(by string) bool) {
 	t.Helper()
 	repair := b.Topic(t, 3)
 	for _, plan := range []string{"checkpoint.published:1:kill", "recover.committed:1:kill"} {
-		cmd := j.command("dlq replay", "--sink", "rejects", "--to", repair)
+		cmd := j.command("dlq replay", "--sink", sink, "--to", repair)
 		cmd.Env = append(cmd.Env, "ETL_FAULT="+plan)
 		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() >= 0 {
 			t.Fatalf("the replay was to be killed: %v\n%s", err, out)
 		}
 	}
-	j.must("dlq replay", "--sink", "rejects", "--to", repair)
-	j.must("dlq replay", "--sink", "rejects", "--to", repair) // nothing is left to do
+	j.must("dlq replay", "--sink", sink, "--to", repair)
+	j.must("dlq replay", "--sink", sink, "--to", repair) // nothing is left to do
 	times := make([]int, n)
 	for _, recs := range committed(t, b, repair) {
 		for _, rec := range recs {
@@ -143,11 +143,11 @@ func replayed(t *testing.T, b *kafkatest.Broker, j *job, n int) {
 	}
 	for i, k := range times {
 		want := 1
-		if _, by, _ := mixed(i); by == "" || by == "odd" {
+		if _, by, _ := mixed(i); !goes(by) {
 			want = 0
 		}
 		if k != want {
-			t.Errorf("record %d was replayed %d times, want %d", i, k, want)
+			t.Errorf("record %d of %s was replayed %d times, want %d", i, sink, k, want)
 		}
 	}
 	free(t, b, repair)

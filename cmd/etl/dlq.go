@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"etl/config"
-	"etl/config/file"
 	"etl/config/kafka"
-	"etl/config/postgres"
 	"etl/deadletter"
 	"etl/stream"
 	"etl/transform"
@@ -33,8 +32,10 @@ func (a *app) dlqCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
 		Short: "list, show and replay dead letters, while the job runs or not",
-		Long: `Reads the topic of a sink of dead letters: records that a component with
-on_error: dead_letter could not process. docs/dead-letters.md says what they hold.`,
+		Long: `Reads what a sink of dead letters has written and committed: records that a component
+with on_error: dead_letter could not process. It reads a Kafka topic of records, a
+PostgreSQL table, and files of JSON lines. docs/dead-letters.md says what letters hold,
+and which columns a table needs.`,
 		Example: `  etl dlq ls pipeline.yaml --component priced --since 24h
   etl dlq show pipeline.yaml 0@17
   etl dlq replay pipeline.yaml --code json.syntax`,
@@ -63,13 +64,18 @@ func (a *app) dlqListCommand() *cobra.Command {
 
 func (a *app) dlqShowCommand() *cobra.Command {
 	var f dlqFlags
-	cmd := &cobra.Command{Use: "show FILE PARTITION@OFFSET", Short: "print one dead letter with its payload",
-		Example: "  etl dlq show pipeline.yaml 0@17",
+	cmd := &cobra.Command{Use: "show FILE PLACE", Short: "print one dead letter with its payload",
+		Long: `Prints the dead letter at a place as etl dlq ls shows it in the column AT:
+PARTITION@OFFSET in a topic, FILE@LINE in files, and in a table 16 digits that stand for
+what the letter is about.`,
+		Example: `  etl dlq show pipeline.yaml 0@17
+  etl dlq show pipeline.yaml --sink rejected_rows 5a0c1f9be2d34478
+  etl dlq show pipeline.yaml orders.rejects.9f31c2aa-00003-0000-00000017-0001.jsonl@4`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil
 			}
-			return stream.Errorf(stream.BadConfig, "cli.arguments", "", "", "a pipeline file and the place of a letter are expected").WithFix("etl dlq show FILE PARTITION@OFFSET, as etl dlq ls FILE shows it")
+			return stream.Errorf(stream.BadConfig, "cli.arguments", "", "", "a pipeline file and the place of a letter are expected").WithFix("etl dlq show FILE PLACE, where PLACE is what etl dlq ls FILE shows as AT: PARTITION@OFFSET, FILE@LINE or an ID")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.showLetter(cmd, args[0], args[1], &f) }}
 	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink of dead letters, when there are several")
@@ -79,7 +85,7 @@ func (a *app) dlqShowCommand() *cobra.Command {
 // letter is one line of dlq ls.
 type letter struct {
 	Sink      string     `json:"sink"`
-	At        string     `json:"at"` // partition@offset in the topic of dead letters
+	At        string     `json:"at"` // as dlq show takes it
 	Topic     string     `json:"topic"`
 	Partition int32      `json:"partition"`
 	Offset    int64      `json:"offset"`
@@ -95,7 +101,7 @@ type letter struct {
 }
 
 func newLetter(l *deadletter.Found) letter {
-	out := letter{Sink: l.Sink, At: fmt.Sprintf("%d@%d", l.Partition, l.Offset), Topic: l.Topic, Partition: l.Letter.Partition, Offset: l.Letter.Offset,
+	out := letter{Sink: l.Sink, At: l.At, Topic: l.Topic, Partition: l.Letter.Partition, Offset: l.Letter.Offset,
 		Component: l.Component, Code: l.Code, Message: l.Message, Made: l.Made, Bytes: len(l.Key) + len(l.Value), partition: l.Partition, offset: l.Offset}
 	if l.Timestamp >= 0 {
 		t := time.UnixMilli(l.Timestamp).UTC()
@@ -116,7 +122,7 @@ type lettersList struct {
 	Letters []letter       `json:"letters"`
 	Counts  []lettersCount `json:"counts"`
 	Total   int64          `json:"total"`
-	// Others are records in the topics that are no dead letters.
+	// Others are records, rows and lines that are no dead letters.
 	Others int64 `json:"others,omitempty"`
 }
 
@@ -138,7 +144,7 @@ func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
 	r := lettersList{Letters: []letter{}}
 	counts := map[lettersCount]int64{}
 	for _, s := range sinks {
-		others, err := deadletter.Read(ctx, a.world, s, func(l *deadletter.Found) error {
+		others, err := s.Read(ctx, a.world, func(l *deadletter.Found) error {
 			if filter.Takes(&l.Letter) {
 				r.Total++
 				counts[lettersCount{Component: l.Component, Code: strings.Clone(l.Code)}]++
@@ -205,7 +211,7 @@ func (a *app) printLetters(r *lettersList) {
 		a.print("  %d  %s  %s\n", c.Letters, c.Component, c.Code)
 	}
 	if r.Others > 0 {
-		a.print("%s in the topic that are no dead letters\n", plural(int(r.Others), "record"))
+		a.print("%s among them that are no dead letters\n", plural(int(r.Others), "record"))
 	}
 }
 
@@ -217,23 +223,18 @@ func (a *app) showLetter(cmd *cobra.Command, file, place string, f *dlqFlags) er
 	if err != nil {
 		return err
 	}
-	var partition int32
-	var offset int64
-	if _, err := fmt.Sscanf(place, "%d@%d", &partition, &offset); err != nil {
-		return stream.Errorf(stream.BadConfig, "cli.place", "", "", "%q is not the place of a letter", place).WithFix("write PARTITION@OFFSET, as etl dlq ls FILE shows it")
-	}
-	sinks, err := letterSinks(job, f.sink)
+	from, err := letterSink(job, f.sink)
 	if err != nil {
 		return err
 	}
-	if len(sinks) > 1 {
-		return several(sinks)
+	if form := from.Form(); !regexp.MustCompile(form.Pattern).MatchString(place) {
+		return stream.Errorf(stream.BadConfig, "cli.place", "", "", "%q is not the place of a letter in %s", place, from.Place()).WithFix("write %s, as etl dlq ls FILE shows it", form.Words)
 	}
 	ctx, cancel := interrupted(cmd)
 	defer cancel()
 	var found json.RawMessage
-	_, err = deadletter.Read(ctx, a.world, sinks[0], func(l *deadletter.Found) error {
-		if l.Partition != partition || l.Offset != offset {
+	_, err = from.Read(ctx, a.world, func(l *deadletter.Found) error {
+		if l.At != place {
 			return nil
 		}
 		found = transform.AppendLetter(nil, &l.Letter)
@@ -248,7 +249,7 @@ func (a *app) showLetter(cmd *cobra.Command, file, place string, f *dlqFlags) er
 	case err != nil:
 		return err
 	}
-	return stream.Errorf(stream.Failed, "dlq.no_letter", "show dead letter", place, "there is no dead letter at this place of topic %s", sinks[0].Topic).WithFix("list them with: etl dlq ls %s", file)
+	return stream.Errorf(stream.Failed, "dlq.no_letter", "show dead letter", place, "there is no dead letter at this place of %s", from.Place()).WithFix("list them with: etl dlq ls %s", file)
 }
 
 func (a *app) printLetter(l *deadletter.Found) {
@@ -299,76 +300,15 @@ func (f *dlqFlags) filter(now time.Time) (deadletter.Filter, error) {
 	return out, nil
 }
 
-// letterSinks returns the sinks of dead letters that can be read, or the one with the
-// name.
-func letterSinks(job *config.Job, name string) (out []kafka.Letters, err error) {
-	var fields []string
-	var other []*config.Component
-	topics := map[string]bool{}
-	for _, l := range kafka.LettersOf(job) {
-		topics[l.Sink] = true
-		switch {
-		case name != "" && l.Sink != name:
-		case l.Raw:
-			out = append(out, l)
-		default:
-			fields = append(fields, l.Sink)
-		}
-	}
-	for _, c := range job.Components {
-		if len(c.LettersOf()) > 0 && !topics[c.Name] && (name == "" || c.Name == name) {
-			other = append(other, c)
-		}
-	}
-	switch {
-	case len(out) > 0:
-		return out, nil
-	case len(fields) > 0:
-		return nil, stream.Errorf(stream.BadConfig, "dlq.fields", "read dead letters", strings.Join(fields, ", "), "the sink writes fields of dead letters, not the records").
-			WithFix("read its topic; to list and replay them here, remove value, map and encode from the sink")
-	case len(other) > 0:
-		return nil, notInTopic(other[0])
-	case name != "":
-		return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", name, "there is no sink of dead letters with this name")
-	}
-	return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", job.Spec.Name, "no component of the pipeline has on_error: dead_letter").WithFix("see docs/dead-letters.md")
-}
-
-// notInTopic says where the letters of a sink are that writes no topic, and what would
-// have them listed and replayed here.
-func notInTopic(c *config.Component) error {
-	where := "look where the sink writes them"
-	switch s := c.Spec().(type) {
-	case *postgres.Sink:
-		where = fmt.Sprintf("psql -c 'SELECT * FROM %s'", s.Table)
-	case *file.Sink:
-		where = "read the files below " + s.Path
-	}
-	return stream.Errorf(stream.BadConfig, "dlq.not_kafka", "read dead letters", c.Name, "a sink of type %s writes fields of dead letters, not the records", c.Type).
-		WithFix("%s; to list and replay them here, use a sink of type kafka without value, map and encode", where)
-}
-
-// several asks for one of several sinks.
-func several(sinks []kafka.Letters) error {
-	var names []string
-	for _, s := range sinks {
-		names = append(names, s.Sink)
-	}
-	return stream.Errorf(stream.BadConfig, "dlq.several_sinks", "read dead letters", strings.Join(names, ", "), "there are several sinks of dead letters").WithFix("name one with --sink")
-}
-
 // replay says what the flags ask for.
 func (a *app) replay(ctx context.Context, job *config.Job, f *dlqFlags) (*deadletter.Replay, error) {
-	sinks, err := letterSinks(job, f.sink)
+	from, err := letterSink(job, f.sink)
 	if err != nil {
 		return nil, err
-	}
-	if len(sinks) > 1 {
-		return nil, several(sinks)
 	}
 	filter, err := f.filter(time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	return &deadletter.Replay{Job: job.Spec.Name, From: sinks[0], Clusters: kafka.SourcesOf(job), Filter: filter}, ctx.Err()
+	return &deadletter.Replay{Job: job.Spec.Name, From: from, Clusters: kafka.SourcesOf(job), Filter: filter}, ctx.Err()
 }

@@ -28,7 +28,7 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "replay FILE", Short: "put the records of dead letters back into the topics they were read from, each exactly once", Args: oneFile,
 		Long: `Writes the original records of dead letters, key, value, headers and time, to the
 topics and partitions they were read from, in transactions. It ends with the letters
-that are there when it starts. Killed or stopped, the same command continues where it
+that are there when it starts, in a topic, a table or files. Killed or stopped, the same command continues where it
 was, and nothing is written twice. Called again after its end it takes up the letters
 that have come since; --again puts all of them back once more. A replay that was cut off
 is finished first, also by --again: only one that has printed its result is begun anew.
@@ -49,10 +49,12 @@ type replayed struct {
 	// Continued says that an earlier call had begun the job, and was cut off.
 	Continued bool  `json:"continued,omitempty"`
 	Replayed  int64 `json:"replayed"`
-	// LeftOut were not selected, Made have no original record, Others are no letters.
+	// LeftOut were not selected, Made have no original record, Others are no letters,
+	// Gone were deleted while the replay was at work.
 	LeftOut int64            `json:"left_out"`
 	Made    int64            `json:"made"`
 	Others  int64            `json:"others"`
+	Gone    int64            `json:"gone,omitempty"`
 	DryRun  bool             `json:"dry_run,omitempty"`
 	Status  *pipeline.Status `json:"status,omitempty"`
 }
@@ -90,7 +92,7 @@ func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) err
 	err = j.Run(ctx)
 	stopSignals()
 	st := j.Status()
-	out := replayed{Job: st.Job, Continued: j.Continues, Replayed: j.Tally.Replayed.Load(), LeftOut: j.Tally.LeftOut.Load(), Made: j.Tally.Made.Load(), Others: j.Tally.Others.Load(), Status: &st}
+	out := replayed{Job: st.Job, Continued: j.Continues, Replayed: j.Tally.Replayed.Load(), LeftOut: j.Tally.LeftOut.Load(), Made: j.Tally.Made.Load(), Others: j.Tally.Others.Load(), Gone: j.Tally.Gone.Load(), Status: &st}
 	if err != nil {
 		return a.object(cmd.CommandPath(), out, err)
 	}
@@ -150,7 +152,7 @@ func (a *app) countLetters(cmd *cobra.Command, ctx context.Context, r *deadlette
 		topics = append(topics, c.Topics...)
 	}
 	var unknown error
-	others, err := deadletter.Read(ctx, a.world, r.From, func(l *deadletter.Found) error {
+	others, err := r.From.Read(ctx, a.world, func(l *deadletter.Found) error {
 		switch {
 		case !r.Filter.Takes(&l.Letter):
 			out.LeftOut++
@@ -179,7 +181,7 @@ func (a *app) printReplayed(r *replayed) {
 	for _, x := range []struct {
 		n    int64
 		what string
-	}{{r.LeftOut, "not selected"}, {r.Made, "made of several records, left out"}, {r.Others, "no dead letters"}} {
+	}{{r.LeftOut, "not selected"}, {r.Made, "made of several records, left out"}, {r.Others, "no dead letters"}, {r.Gone, "gone since the replay began"}} {
 		if x.n > 0 {
 			a.print("  %s\n", fmt.Sprint(x.n, " ", x.what))
 		}

@@ -78,7 +78,7 @@ var rooms = []room{
 	// verify must not share the engine's mistakes: of the product it has expr alone.
 	{"verify", "internal/invariant stream expr/... internal/kafkaconn internal/pgconn", "kafka pgx redis parquet yaml"},
 	{"doctor", "*", "kafka pgx"},
-	{"deadletter", "*", "kafka"},
+	{"deadletter", "*", "kafka pgx"},
 	{"demo", "*", "kafka"},
 	{"cmd/...", "*", "kafka pgx otel cli"},
 	{"examples/...", "*", "kafka"},
