@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"net/url"
 	"strconv"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"etl/internal/pgconn"
 	"etl/internal/pgtest"
 	"etl/sink"
 	"etl/sink/idempotent"
@@ -32,18 +30,13 @@ type lab struct {
 // newLab makes a database on a server. shape changes the sink's configuration.
 func newLab(t testing.TB, d *pgtest.Database, shape func(*Config)) *lab {
 	t.Helper()
-	u, err := url.Parse(d.NewDatabase(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := pgxpool.New(t.Context(), u.String())
+	dsn := d.NewDatabase(t)
+	p, err := pgxpool.New(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	password, _ := u.User.Password()
-	u.User = url.User(u.User.Username())
-	l := &lab{TB: t, pool: p, cfg: Config{Conn: pgconn.Config{DSN: u.String(), Password: pgconn.Secret(password)}, Table: "out", Key: []string{"k"},
+	l := &lab{TB: t, pool: p, cfg: Config{Conn: sqltest.Conn(t, dsn), Table: "out", Key: []string{"k"},
 		Columns: []string{"k", "n"}, Encoder: sqltest.Encoder, OnError: idempotent.DeadLetter}}
 	if shape != nil {
 		shape(&l.cfg)

@@ -1,6 +1,6 @@
 // Package sqltest is what the tests of sinks that write SQL tables share: the sink's
-// connection, statements of the test, a process that is stopped, and an encoder for the
-// rows of package sinktest.
+// connection, statements of the test, a process that is stopped and overtaken, and an
+// encoder for the rows of package sinktest.
 package sqltest
 
 import (

@@ -46,40 +46,17 @@ func (h *heir) publish(cs []checkpoint.Committable) checkpoint.Permit {
 	return p
 }
 
-// A process that was stopped in the middle of a merge holds the marker and rows. Commits
-// come before fences (V5, V6): its successor ends the session and commits. When the stopped
-// one goes on, it finds that it is done. However long locks may be waited for, a try ends
-// before that.
+func (h *heir) owner() sqltest.Owner { return sqltest.Owner{Attempt: h.a, Committer: h.c} }
+
+// A process that was stopped in the middle of a merge is overtaken. However long locks may
+// be waited for, a try ends before that.
 func TestStoppedInMerge(t *testing.T) {
 	f := newFlow(newLab(t, pgtest.Shared(t), func(c *Config) { variants["staged upsert"](c); c.LockTimeout = time.Hour }))
 	f.write("a=1", "b=2")
 	cs, st := f.finish().Committables, memstore.New("x")
 	old := f.heir(st)
 	permit := old.publish(cs)
-	stopped, release := sqltest.Hold(t, "postgres.merge.merged")
-	late := make(chan error, 1)
-	var r sink.Result
-	go func() {
-		var err error
-		r, err = sqltest.Commit(t.Context(), old.c, permit, cs[0])
-		late <- err
-	}()
-	<-stopped
-	next := f.heir(st)
-	restored, err := next.a.Restored(f.id())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := sqltest.Commit(t.Context(), next.c, restored, cs[0]); err != nil || r.Outcome != sink.Done {
-		t.Errorf("the successor: %+v, %v", r, err)
-	}
-	release()
-	if err := <-late; err != nil || r.Outcome != sink.Already {
-		t.Errorf("who was stopped: %+v, %v", r, err)
-	}
-	if err := next.c.Fence(t.Context(), []stream.Attempt{1}, nil); err != nil {
-		t.Error(err)
-	}
+	sqltest.Overtaken(t, "postgres.merge.merged", old.owner(), permit, cs[0], func() sqltest.Owner { return f.heir(st).owner() })
 	if got := f.text("SELECT string_agg(k || n, ' ' ORDER BY k) FROM " + f.cfg.Table); got != "a1 b2" {
 		t.Errorf("the table holds %s", got)
 	}

@@ -6,45 +6,20 @@ import (
 
 	"etl/checkpoint/memstore"
 	"etl/internal/pgtest"
-	"etl/sink"
 	"etl/sink/sqltxn/sqltest"
 	"etl/stream"
 )
 
-// A process that was stopped in the middle of a delivery holds the marker and rows.
-// Deliveries come before fences (V5, V6): its successor ends the session and delivers. When
-// the stopped one goes on, it finds that it is done. However long locks may be waited for, a
-// try ends before that.
+// A process that was stopped in the middle of a delivery is overtaken. However long locks
+// may be waited for, a try ends before that.
 func TestStoppedInDelivery(t *testing.T) {
 	l := newLab(t, pgtest.Shared(t), func(c *Config) { c.LockTimeout = time.Hour })
 	st := memstore.New("x")
 	old := l.run(st)
 	old.write("a=1", "b=2")
 	permit, cs := old.publish()
-	stopped, release := sqltest.Hold(t, "wal.postgres.written")
-	late := make(chan error, 1)
-	var r sink.Result
-	go func() {
-		var err error
-		r, err = sqltest.Commit(t.Context(), old.c, permit, cs[0])
-		late <- err
-	}()
-	<-stopped
-	next := l.run(st)
-	restored, err := next.a.Restored(cs[0].Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := sqltest.Commit(t.Context(), next.c, restored, cs[0]); err != nil || r.Outcome != sink.Done {
-		t.Errorf("the successor: %+v, %v", r, err)
-	}
-	release()
-	if err := <-late; err != nil || r.Outcome != sink.Already {
-		t.Errorf("who was stopped: %+v, %v", r, err)
-	}
-	if err := next.c.Fence(t.Context(), []stream.Attempt{1}, nil); err != nil {
-		t.Error(err)
-	}
+	owner := func(r *run) sqltest.Owner { return sqltest.Owner{Attempt: r.a, Committer: r.c} }
+	sqltest.Overtaken(t, "wal.postgres.written", owner(old), permit, cs[0], func() sqltest.Owner { return owner(l.run(st)) })
 	if got := l.text("SELECT string_agg(k || n, ' ' ORDER BY k) FROM out"); got != "a1 b2" {
 		t.Errorf("readers see %s", got)
 	}
