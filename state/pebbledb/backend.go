@@ -68,6 +68,15 @@ type base struct {
 
 // New returns the backend of an attempt.
 func New(cfg Config) (*Backend, error) {
+	b, err := resting(cfg)
+	if err == nil {
+		b.kept.Go(b.keep)
+	}
+	return b, err
+}
+
+// resting returns a backend without its keeper.
+func resting(cfg Config) (*Backend, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -75,7 +84,6 @@ func New(cfg Config) (*Backend, error) {
 	b := &Backend{cfg: cfg, budget: keyed.NewBudget(cfg.Memory), kick: make(chan struct{}, 1), has: map[storeID]int{}}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.changed = make(chan struct{})
-	b.kept.Go(b.keep)
 	return b, nil
 }
 

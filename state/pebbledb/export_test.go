@@ -24,6 +24,13 @@ func (b *Backend) Rest() {
 	}
 }
 
+// NewStepwise returns a backend that does nothing in the background until Step is
+// called: what it finds then does not depend on time.
+func NewStepwise(cfg Config) (*Backend, error) { return resting(cfg) }
+
+// Step does the next thing that the keeper would do, false if there is none.
+func (b *Backend) Step() bool { return b.ctx.Err() == nil && b.work() }
+
 // Unfinished leaves the base as a kill in the middle of an apply does: it is on its
 // way to the end of segment, and has one record of it.
 func (b *Backend) Unfinished(uid stream.UID, segment state.Handle, key, value string) error {

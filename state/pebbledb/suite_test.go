@@ -8,24 +8,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"etl/state"
-	"etl/state/keyed"
 	"etl/state/pebbledb"
 	"etl/state/statetest"
-	"etl/stream"
 )
 
 func features() statetest.Features {
 	return statetest.Features{
 		Name: "pebble",
 		New: func(t testing.TB, w *statetest.World) state.Backend {
-			p := keyed.Policy{Full: w.Full}
-			if w.Compact {
-				p.SegmentBytes, p.SegmentCount, p.Base = 1<<10, 4, true
-			}
-			b, err := pebbledb.New(pebbledb.Config{
-				World: stream.SystemWorld(nil), FS: w.Disk.(vfs.FS), Dir: "/data/state", Lineage: w.Lineage, Attempt: w.Attempt,
-				MaxParallelism: w.MaxParallelism, Memory: w.Budget, Policy: p,
-			})
+			b, err := pebbledb.New(config(w))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,6 +44,6 @@ func TestPebble(t *testing.T) {
 // TestPebbleLarge has values that fill budgets of a few megabytes.
 func TestPebbleLarge(t *testing.T) {
 	f := features()
-	f.Large, f.Steps = true, 20
+	f.Lengths, f.Steps = []int{100_000, 1_500_000}, 20
 	statetest.Run(t, f)
 }

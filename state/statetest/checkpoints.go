@@ -86,9 +86,26 @@ func (m *model) await(t *task) error {
 			if err != nil {
 				return err
 			}
-			return m.finished(t, <-t.running)
+			return m.finished(t, m.ended(t))
 		}
 	}
+}
+
+// ended waits for the slow part, and lets the backend go on as far as that needs.
+func (m *model) ended(t *task) persisted {
+	for m.f.Step != nil {
+		m.f.Wait()
+		select {
+		case p := <-t.running:
+			return p
+		default:
+		}
+		m.w.Storage.Hold(false)
+		if !m.f.Step(m.backend) {
+			break
+		}
+	}
+	return <-t.running
 }
 
 func (m *model) finished(t *task, p persisted) error {

@@ -35,10 +35,17 @@ type Features struct {
 	// Settle waits until background work has come to rest, so that runs differ
 	// less; it may be nil.
 	Settle func(b state.Backend)
+	// Step lets a backend that does nothing in the background by itself do the next
+	// thing, and says whether there was one. Wait returns when everything that was
+	// begun has ended or waits for a step; Inside runs f where that can be known.
+	// With all three a run of the model depends on nothing but its choices.
+	Step   func(b state.Backend) bool
+	Wait   func()
+	Inside func(f func())
 	// Unchecked backends accept what must be refused: oracles.
 	Unchecked bool
-	// Large makes the model use values of up to a few hundred kilobytes, too.
-	Large bool
+	// Lengths are those of values that the model uses beside small ones.
+	Lengths []int
 	// Steps is the number of steps of a run of the model; default 60.
 	Steps int
 	// Expect is told what the backends of all runs of the model did together, and

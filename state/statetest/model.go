@@ -132,8 +132,20 @@ func (m *model) run() (err error) {
 }
 
 func (m *model) step() error {
+	err := m.act()
+	if m.f.Wait != nil {
+		m.f.Wait()
+	}
+	return errors.Join(err, m.backend.Err())
+}
+
+func (m *model) act() error {
 	t := m.tasks[m.pick("task", len(m.tasks))]
-	switch s := m.pick("step", 50); {
+	steps := 50
+	if m.f.Step != nil {
+		steps += 12
+	}
+	switch s := m.pick("step", steps); {
 	case s < 15:
 		return m.batch(t)
 	case s < 19:
@@ -152,11 +164,18 @@ func (m *model) step() error {
 		return m.settle()
 	case s < 48:
 		return m.round()
+	case s >= 60:
+		m.w.Storage.Hold(m.pick("hold", 2) == 0 && !m.w.Full) // a copy for one checkpoint is made by the step itself
+		return nil
+	case s >= 50:
+		m.f.Step(m.backend)
+		return nil
 	}
 	return m.crash()
 }
 
 func (m *model) settle() error {
+	m.w.Storage.Hold(false)
 	if m.f.Settle != nil {
 		m.f.Settle(m.backend)
 	}

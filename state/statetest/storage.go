@@ -25,6 +25,7 @@ type Storage struct {
 	number  int
 	// FailCreates and FailAppends are numbers of calls that fail from now on.
 	FailCreates, FailAppends int
+	held                     chan struct{} // closed when creates may go on
 }
 
 // NewStorage returns an empty storage.
@@ -37,6 +38,15 @@ func (s *Storage) Create(ctx context.Context, name string, r io.Reader) (int64, 
 		return 0, 0, err
 	}
 	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.FailCreates > 0 {
 		s.FailCreates--
@@ -47,6 +57,19 @@ func (s *Storage) Create(ctx context.Context, name string, r io.Reader) (int64, 
 	}
 	s.objects[name] = b
 	return int64(len(b)), crc32.Checksum(b, castagnoli), ctx.Err()
+}
+
+// Hold makes calls of Create wait until it is called with false.
+func (s *Storage) Hold(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case on && s.held == nil:
+		s.held = make(chan struct{})
+	case !on && s.held != nil:
+		close(s.held)
+		s.held = nil
+	}
 }
 
 // Read implements state.Objects.

@@ -149,10 +149,7 @@ func (m *model) change(t *task, key string, r state.Ref) {
 }
 
 func (m *model) length() int {
-	sizes := []int{0, 1, 8, 8, 8, 13, 64, 300, 5000}
-	if m.f.Large {
-		sizes = append(sizes, 100_000, 1_500_000)
-	}
+	sizes := append([]int{0, 1, 8, 8, 8, 13, 64, 300, 5000}, m.f.Lengths...)
 	return sizes[m.pick("length", len(sizes))]
 }
 

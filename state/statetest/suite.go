@@ -18,12 +18,18 @@ func Run(t *testing.T, f Features) {
 
 func runModel(t *testing.T, f Features) {
 	var total state.BackendStats
+	inside := f.Inside
+	if inside == nil {
+		inside = func(f func()) { f() }
+	}
 	rapid.Check(t, func(r *rapid.T) {
-		m := newModel(t, f, func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(r, label) })
-		if err := m.run(); err != nil {
-			r.Fatalf("%s: %v", f.Name, err)
-		}
-		add(&total, m.total)
+		inside(func() {
+			m := newModel(t, f, func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(r, label) })
+			if err := m.run(); err != nil {
+				r.Fatalf("%s: %v", f.Name, err)
+			}
+			add(&total, m.total)
+		})
 	})
 	t.Logf("%s: %+v", f.Name, total)
 	if f.Expect != nil && !t.Failed() {
