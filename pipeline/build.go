@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 
@@ -127,7 +129,11 @@ func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) 
 		return l, t.reader.Open(ctx, source.Env{Env: l.env, Schema: n.Out}, slices.Clone(a.splits[l.env.Task()]))
 	case n.Sink != nil:
 		l.writer, l.commits = n.Sink.NewWriter(), a.committers[n.UID] != nil
-		if err := l.writer.Open(ctx, l.env, a.writerState(l.env.Task())); err != nil {
+		kept, err := a.writerState(ctx, &l.env)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.writer.Open(ctx, l.env, kept); err != nil {
 			return nil, err
 		}
 		a.mu.Lock()
@@ -153,17 +159,39 @@ func (a *attempt) buildLink(ctx context.Context, t *task, n *Node, subtask int) 
 	return l, l.op.Open(ctx, env)
 }
 
-// writerState returns what the restored checkpoint kept for a writer.
-func (a *attempt) writerState(t stream.TaskID) []state.Handle {
+// writerState returns what the restored checkpoint kept for a writer, the bytes in the
+// handles. With less subtasks than before, those that are left take over from those that
+// are gone: it may be rows that nobody else has.
+func (a *attempt) writerState(ctx context.Context, env *stream.Env) (kept []state.Handle, err error) {
 	if a.restored == nil || a.o.Restore.Empty {
-		return nil
+		return nil, nil
 	}
 	for i := range a.restored.Tasks {
-		if s := &a.restored.Tasks[i]; s.TaskID == t {
-			return s.Handles
+		s := &a.restored.Tasks[i]
+		if s.UID != env.UID || s.Subtask%env.Parallelism != env.Subtask {
+			continue
+		}
+		for _, h := range s.Handles {
+			if h, err = a.inline(ctx, h); err != nil {
+				return nil, err
+			}
+			kept = append(kept, h)
 		}
 	}
-	return nil
+	return kept, nil
+}
+
+// inline returns a handle with its bytes in it.
+func (a *attempt) inline(ctx context.Context, h state.Handle) (state.Handle, error) {
+	if h.Scope == state.Inline {
+		return h, nil
+	}
+	r, err := a.objects.Read(ctx, h)
+	if err != nil {
+		return h, err
+	}
+	b, err := io.ReadAll(r)
+	return state.Handle{Role: h.Role, Scope: state.Inline, Bytes: b, Size: h.Size, CRC: h.CRC}, errors.Join(err, r.Close())
 }
 
 // buildExchange makes the sending side of an edge for one subtask.

@@ -36,7 +36,8 @@ type Output interface {
 // these come from the ledger at any time, even while a Write waits for them, and
 // must return at once.
 type Writer interface {
-	// Open gets the writer state of the restored checkpoint.
+	// Open gets the writer state of the restored checkpoint, the bytes in the handles. With
+	// another number of subtasks it may be that of several, or none.
 	Open(ctx context.Context, env stream.Env, restored []state.Handle) error
 	// Write takes over one reference to b and releases it when its rows need its
 	// bytes no more; it reads the records themselves before it returns. It may
