@@ -88,6 +88,7 @@ var rooms = []room{
 	{"internal/kafkatest", "internal/testservice", "kafka containers testlib"},
 	{"internal/pgtest", "internal/testservice", "pgx containers testlib"},
 	{"internal/redistest", "internal/testservice", "redis containers testlib"},
+	{"sink/kafkatxn/txntest", contracts + "sink sink/sinktest internal/kafkaconn internal/kafkatest", "kafka testlib"},
 	{"internal/simtest/...", "*", "kafka pebble testlib"},
 	{"internal/testrun", "", "std"},
 	{"internal/lint", "", "std testlib"},
@@ -96,7 +97,7 @@ var rooms = []room{
 }
 
 // support is what "*" leaves out and "test" lets in.
-const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest checkpoint/storagetest integration/..."
+const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest checkpoint/storagetest integration/..."
 
 // programs are imported by nobody.
 const programs = "cmd/... bench/... examples/... internal/testrun internal/lint"

@@ -1,9 +1,7 @@
 package kafka
 
 import (
-	"context"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"etl/internal/kafkaconn"
 	"etl/internal/kafkatest"
 	"etl/sink"
+	"etl/sink/kafkatxn/txntest"
 	"etl/sink/sinktest"
 	"etl/stream"
 )
@@ -71,55 +70,19 @@ func TestConformanceOfKilledBroker(t *testing.T) {
 	}})
 }
 
-// fakeOutside is a kfake cluster on a network in memory.
+// fakeOutside is a cluster in memory.
 func fakeOutside(t testing.TB, opts []kfake.Opt) *sinktest.Harness {
-	net := new(kfake.VirtualNetwork)
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "out"), kfake.ListenFn(net.Listen)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	h := outside(kafkaconn.Config{SeedBrokers: c.ListenAddrs(), Dial: net.DialContext}, "out")
-	h.World.Dial = net.DialContext
+	h := outside(txntest.Fake(t, opts...), txntest.Topic)
 	h.Advance = func(d time.Duration) { _ = stream.SystemClock{}.Sleep(t.Context(), d) }
 	return h
 }
 
 // outside is a topic, and the sink in front of it.
 func outside(conn kafkaconn.Config, topic string) *sinktest.Harness {
-	reach := conn // the test's own way to the brokers
-	conn.Dial = nil
-	return &sinktest.Harness{
-		Job: topic,
-		Connect: func(p sinktest.Process) sink.Connector {
-			return New(Config{Conn: conn, Topics: []string{topic}, Policy: p.Policy, Parallelism: p.Parallelism, Linger: NoLinger,
-				TransactionTimeout: 5 * time.Minute})
-		},
-		Read:    func(ctx context.Context) ([]sinktest.Row, error) { return visibleRows(ctx, reach, topic) },
-		InDoubt: func(ctx context.Context) ([]string, error) { return ongoing(ctx, reach, topic) },
-		BadAtWrite: func(b *stream.Batch, r *stream.Record) {
-			r.Value = b.Alloc(2 << 20) // above max.message.bytes
-		},
-	}
-}
-
-// visibleRows are what committed readers see.
-func visibleRows(ctx context.Context, conn kafkaconn.Config, topic string) (rows []sinktest.Row, err error) {
-	records, err := kafkatest.Visible(ctx, conn.NewClient, topic)
-	for _, r := range records {
-		n, _ := strconv.Atoi(string(r.Value))
-		rows = append(rows, sinktest.Row{Key: string(r.Key), N: n, Partition: int(r.Partition)})
-	}
-	return rows, err
-}
-
-// ongoing lists the open transactions whose id has the job's name.
-func ongoing(ctx context.Context, conn kafkaconn.Config, job string) ([]string, error) {
-	cl, err := conn.NewClient()
-	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
-	names := new(Config).names(job, "out", stream.Lineage{})
-	return kafkatest.Ongoing(ctx, cl, func(id string) bool { _, ok := names.ParseTxID(id); return ok })
+	names := new(Config).names(topic, "out", stream.Lineage{})
+	ours := func(id string) bool { _, ok := names.ParseTxID(id); return ok }
+	return txntest.Harness(conn, topic, ours, func(conn kafkaconn.Config, p sinktest.Process) sink.Connector {
+		return New(Config{Conn: conn, Topics: []string{topic}, Policy: p.Policy, Parallelism: p.Parallelism, Linger: NoLinger,
+			TransactionTimeout: 5 * time.Minute})
+	})
 }

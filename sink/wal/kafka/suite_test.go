@@ -1,9 +1,7 @@
 package kafka
 
 import (
-	"context"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,8 +13,8 @@ import (
 	"etl/internal/kafkatest"
 	"etl/sink"
 	"etl/sink/kafkatxn"
+	"etl/sink/kafkatxn/txntest"
 	"etl/sink/sinktest"
-	"etl/stream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(m)) }
@@ -62,54 +60,16 @@ func TestConformanceOfKilledBroker(t *testing.T) {
 	}})
 }
 
-// fakeOutside is a kfake cluster on a network in memory.
+// fakeOutside is a cluster in memory.
 func fakeOutside(t testing.TB, opts []kfake.Opt) *sinktest.Harness {
-	net := new(kfake.VirtualNetwork)
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "out"), kfake.ListenFn(net.Listen)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	h := outside(t, kafkaconn.Config{SeedBrokers: c.ListenAddrs(), Dial: net.DialContext}, "out")
-	h.World.Dial = net.DialContext
-	return h
+	return outside(t, txntest.Fake(t, opts...), txntest.Topic)
 }
 
 // outside is a topic, and the sink in front of it.
 func outside(t testing.TB, conn kafkaconn.Config, topic string) *sinktest.Harness {
-	reach := conn // the test's own way to the brokers
-	conn.Dial = nil
-	dir := t.TempDir()
-	return &sinktest.Harness{
-		Job: topic,
-		Connect: func(p sinktest.Process) sink.Connector {
-			return New(Config{Conn: conn, Topics: []string{topic}, Parallelism: p.Parallelism, SpillDir: dir})
-		},
-		Read:    func(ctx context.Context) ([]sinktest.Row, error) { return visibleRows(ctx, reach, topic) },
-		InDoubt: func(ctx context.Context) ([]string, error) { return ongoing(ctx, reach, topic) },
-		BadAtWrite: func(b *stream.Batch, r *stream.Record) {
-			r.Value = b.Alloc(2 << 20) // above max.message.bytes
-		},
-	}
-}
-
-// visibleRows are what committed readers see.
-func visibleRows(ctx context.Context, conn kafkaconn.Config, topic string) (rows []sinktest.Row, err error) {
-	records, err := kafkatest.Visible(ctx, conn.NewClient, topic)
-	for _, r := range records {
-		n, _ := strconv.Atoi(string(r.Value))
-		rows = append(rows, sinktest.Row{Key: string(r.Key), N: n, Partition: int(r.Partition)})
-	}
-	return rows, err
-}
-
-// ongoing lists the open transactions whose id has the job's name.
-func ongoing(ctx context.Context, conn kafkaconn.Config, job string) ([]string, error) {
-	cl, err := conn.NewClient()
-	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
-	names := kafkatxn.Names{Job: job, Sink: "out"}
-	return kafkatest.Ongoing(ctx, cl, func(id string) bool { _, _, ok := names.ParseShortID(id); return ok })
+	names, dir := kafkatxn.Names{Job: topic, Sink: "out"}, t.TempDir()
+	ours := func(id string) bool { _, _, ok := names.ParseShortID(id); return ok }
+	return txntest.Harness(conn, topic, ours, func(conn kafkaconn.Config, p sinktest.Process) sink.Connector {
+		return New(Config{Conn: conn, Topics: []string{topic}, Parallelism: p.Parallelism, SpillDir: dir})
+	})
 }
