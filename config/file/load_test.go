@@ -1,16 +1,12 @@
 package file_test
 
 import (
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/cockroachdb/datadriven"
 
 	"etl/config"
+	"etl/config/configtest"
 	"etl/config/file"
 	"etl/config/kafka"
-	"etl/stream"
 )
 
 // TestFiles runs the stories in testdata: what the loader says of the keys of a file
@@ -19,25 +15,6 @@ func TestFiles(t *testing.T) {
 	r := config.NewRegistry()
 	kafka.Register(r, kafka.Options{})
 	file.Register(r, file.Options{})
-	loader := &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
-		Device: func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },
-	}}
-	prefix := ""
-	datadriven.RunTest(t, "testdata/load", func(t *testing.T, d *datadriven.TestData) string {
-		if d.Cmd == "prefix" {
-			prefix = d.Input + "\n"
-			return ""
-		}
-		job, ps := loader.Load("p.yaml", []byte(prefix+d.Input+"\n"))
-		var b strings.Builder
-		if err := ps.Render(&b, config.Style{}); err != nil {
-			t.Fatal(err)
-		}
-		if job != nil {
-			if err := job.Plan(nil, time.Time{}).Render(&b, config.Style{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return b.String()
-	})
+	s := configtest.Stories{Loader: &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{Device: configtest.Device}}}
+	s.Run(t, "testdata/load")
 }

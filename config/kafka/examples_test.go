@@ -16,12 +16,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"etl/config"
+	"etl/config/configtest"
 	"etl/config/file"
 	"etl/config/http"
 	"etl/config/kafka"
 	"etl/config/postgres"
 	"etl/config/redis"
-	"etl/stream"
 )
 
 func loader() *config.Loader {
@@ -33,7 +33,7 @@ func loader() *config.Loader {
 	http.Register(r)
 	return &config.Loader{Registry: r, DataDir: "/data", Outside: config.Outside{
 		LookupEnv: func(name string) (string, bool) { return "secret", name == "KAFKA_PASSWORD" },
-		Device:    func(path string) (uint64, bool) { return stream.Hash([]byte(path[:4])), true },
+		Device:    configtest.Device,
 	}}
 }
 

@@ -3,13 +3,9 @@ package kafka_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/cockroachdb/datadriven"
-
-	"etl/config"
+	"etl/config/configtest"
 )
 
 // TestFiles runs the stories in testdata: what the loader says of Kafka's keys.
@@ -20,23 +16,6 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	prefix := ""
-	datadriven.RunTest(t, "testdata/load", func(t *testing.T, d *datadriven.TestData) string {
-		if d.Cmd == "prefix" {
-			prefix = d.Input + "\n"
-			return ""
-		}
-		text := strings.ReplaceAll(prefix+d.Input+"\n", "$DIR", dir)
-		job, ps := loader().Load("p.yaml", []byte(text))
-		var b strings.Builder
-		if err := ps.Render(&b, config.Style{}); err != nil {
-			t.Fatal(err)
-		}
-		if job != nil {
-			if err := job.Plan(nil, time.Time{}).Render(&b, config.Style{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return strings.ReplaceAll(b.String(), dir, "$DIR")
-	})
+	s := configtest.Stories{Loader: loader(), Dir: dir}
+	s.Run(t, "testdata/load")
 }

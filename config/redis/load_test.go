@@ -1,13 +1,10 @@
 package redis_test
 
 import (
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/cockroachdb/datadriven"
 
 	"etl/config"
+	"etl/config/configtest"
 	"etl/config/kafka"
 	"etl/config/redis"
 )
@@ -24,28 +21,6 @@ func loader() *config.Loader {
 // TestFiles runs the stories in testdata: what the loader says of the keys of Redis, and
 // the plans of what it accepts.
 func TestFiles(t *testing.T) {
-	prefix := ""
-	datadriven.RunTest(t, "testdata/load", func(t *testing.T, d *datadriven.TestData) string {
-		if d.Cmd == "prefix" {
-			prefix = d.Input + "\n"
-			return ""
-		}
-		job, ps := loader().Load("p.yaml", []byte(prefix+d.Input+"\n"))
-		var b strings.Builder
-		if err := ps.Render(&b, config.Style{}); err != nil {
-			t.Fatal(err)
-		}
-		if job != nil {
-			if err := job.Plan(nil, time.Time{}).Render(&b, config.Style{}); err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(job.Effective()), "topsecret") {
-				t.Errorf("the effective file shows a password:\n%s", job.Effective())
-			}
-		}
-		if strings.Contains(b.String(), "topsecret") {
-			t.Errorf("a password is shown:\n%s", b.String())
-		}
-		return b.String()
-	})
+	s := configtest.Stories{Loader: loader(), Secret: "topsecret"}
+	s.Run(t, "testdata/load")
 }

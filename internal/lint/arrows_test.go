@@ -47,6 +47,7 @@ var rooms = []room{
 
 	{"pipeline", engine + "state/keyed", ""},
 	{"config", engine + "pipeline", "yaml"},
+	{"config/configtest", "stream config", "testlib"},
 
 	// Beside pipeline, never meeting it: only cmd joins the two.
 	{"internal/kafkaconn", ground + "stream", "kafka"},
@@ -97,7 +98,7 @@ var rooms = []room{
 }
 
 // support is what "*" leaves out and "test" lets in.
-const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest checkpoint/storagetest integration/..."
+const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest checkpoint/storagetest config/configtest integration/..."
 
 // programs are imported by nobody.
 const programs = "cmd/... bench/... examples/... internal/testrun internal/lint"
