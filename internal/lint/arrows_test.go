@@ -64,6 +64,7 @@ var rooms = []room{
 	{"sink/wal/kafka", contracts + "sink sink/wal sink/kafkatxn internal/kafkaconn", "kafka"},
 	{"sink/wal/http", contracts + "sink sink/wal", ""},
 	{"sink/idempotent", contracts + "sink", ""},
+	{"sink/idempotent/storetest", contracts + "sink sink/sinktest sink/idempotent", "testlib"},
 	{"sink/idempotent/postgres", contracts + "expr/... sink sink/idempotent sink/sqltxn internal/pgconn", "pgx"},
 	{"sink/idempotent/redis", contracts + "expr/... sink sink/idempotent", "redis"},
 
@@ -98,7 +99,7 @@ var rooms = []room{
 }
 
 // support is what "*" leaves out and "test" lets in.
-const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest checkpoint/storagetest config/configtest integration/..."
+const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest sink/idempotent/storetest checkpoint/storagetest config/configtest integration/..."
 
 // programs are imported by nobody.
 const programs = "cmd/... bench/... examples/... internal/testrun internal/lint"

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +12,7 @@ import (
 	"etl/internal/pgtest"
 	"etl/sink"
 	"etl/sink/idempotent"
+	"etl/sink/idempotent/storetest"
 	"etl/sink/sinktest"
 	"etl/sink/sqltxn/sqltest"
 	"etl/stream"
@@ -67,10 +67,8 @@ func (l *lab) harness() *sinktest.Harness {
 			cfg.Policy, cfg.Conn.Dial = p.Policy, p.World.Dial
 			return New(cfg)
 		},
-		Read: l.read,
-		Record: func(b *stream.Batch, r sinktest.Row) stream.Record {
-			return stream.Record{Key: b.Copy([]byte(r.Key)), Value: b.Copy(strconv.AppendInt(nil, int64(r.N), 10)), Version: uint64(r.N) + 1}
-		},
+		Read:       l.read,
+		Record:     storetest.Record,
 		BadAtWrite: func(b *stream.Batch, r *stream.Record) { r.Value = b.Copy([]byte("x" + string(r.Value))) },
 		BadInFinish: func(b *stream.Batch, r *stream.Record) {
 			r.Value = b.Copy(append([]byte("-"), bytes.TrimPrefix(r.Value, []byte("-"))...))

@@ -2,79 +2,32 @@ package postgres
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 
 	"etl/internal/pgtest"
-	"etl/sink"
 	"etl/sink/idempotent"
+	"etl/sink/idempotent/storetest"
 	"etl/sink/sqltxn"
 	"etl/state"
 	"etl/stream"
 )
 
-// attempt is a writer of the lab's sink.
-type attempt struct {
-	testing.TB
-	w  sink.Writer
-	no uint64
-	n  uint64
+// open starts an attempt on what a checkpoint kept.
+func (l *lab) open(no stream.Attempt, life stream.Lineage, restored ...state.Handle) (*storetest.Attempt, error) {
+	return storetest.Open(l, New(l.cfg), "job", no, life, restored...)
 }
 
-var lineage = stream.Lineage{1, 2, 3}
-
-func (l *lab) open(no uint64, line stream.Lineage, restored ...state.Handle) (*attempt, error) {
-	w := New(l.cfg).NewWriter()
-	l.Cleanup(func() { _ = w.Close() })
-	err := w.Open(context.Background(), stream.Env{World: stream.SystemWorld(nil), Job: "job", UID: "out", Lineage: line, Attempt: stream.Attempt(no), Parallelism: 1}, restored)
-	return &attempt{TB: l, w: w, no: no}, err
-}
-
-func (l *lab) mustOpen(no uint64, line stream.Lineage, restored ...state.Handle) *attempt {
+func (l *lab) MustOpen(no stream.Attempt, restored ...state.Handle) *storetest.Attempt {
 	l.Helper()
-	a, err := l.open(no, line, restored...)
+	a, err := l.open(no, storetest.Lineage, restored...)
 	if err != nil {
 		l.Fatal(err)
 	}
 	return a
 }
 
-type rejects []error
-
-func (r *rejects) Reject(_ stream.Record, err error) { *r = append(*r, err) }
-
-// flush writes rows and takes a checkpoint.
-func (a *attempt) flush(out *rejects, rows ...stream.Record) (sink.Prepared, error) {
-	b := stream.NewBatch(nil)
-	for _, r := range rows {
-		b.Append(r)
-	}
-	if err := a.w.Write(context.Background(), b, out); err != nil {
-		return sink.Prepared{}, err
-	}
-	a.n++
-	p, err := a.w.PrepareCommit(context.Background(), stream.NewCheckpointID(stream.Attempt(a.no), uint32(a.n)), out)
-	if err != nil {
-		return sink.Prepared{}, err
-	}
-	return p.Finish(context.Background(), nil)
-}
-
-func (a *attempt) mustFlush(rows ...stream.Record) {
-	a.Helper()
-	var out rejects
-	if _, err := a.flush(&out, rows...); err != nil || len(out) > 0 {
-		a.Fatal(err, out)
-	}
-}
-
-// row is the value v of key k, its version v as well.
-func row(k string, v int) stream.Record {
-	return stream.Record{Key: []byte(k), Value: []byte(strconv.Itoa(v)), Version: uint64(v), Offset: int64(v) - 1, Topic: "in", Pos: -1}
-}
-
-func (l *lab) want(key, value string) {
+func (l *lab) Want(key, value string) {
 	l.Helper()
 	var got string
 	if err := l.pool.QueryRow(context.Background(), "SELECT coalesce((SELECT n FROM out WHERE k = $1)::text, '')", key).Scan(&got); err != nil || got != value {
@@ -82,17 +35,10 @@ func (l *lab) want(key, value string) {
 	}
 }
 
-// With the guard a reader never sees an older value in a replay; without, it does.
 func TestReplay(t *testing.T) {
-	for guard, older := range map[idempotent.Guard]bool{idempotent.Counter: false, idempotent.Position: false, idempotent.NoGuard: true} {
-		l := newLab(t, pgtest.Shared(t), func(c *Config) { c.Guard = guard })
-		l.mustOpen(1, lineage).mustFlush(row("k", 1), row("k", 2), row("k", 3), row("k", 4))
-		b := l.mustOpen(2, lineage)
-		b.mustFlush(row("k", 3))
-		l.want("k", map[bool]string{true: "3", false: "4"}[older])
-		b.mustFlush(row("k", 4), row("k", 5))
-		l.want("k", "5")
-	}
+	storetest.Replay(func(guard idempotent.Guard) storetest.Store {
+		return newLab(t, pgtest.Shared(t), func(c *Config) { c.Guard = guard })
+	})
 }
 
 // A zombie writes in vain; what a new life of the job writes counts; so does what comes to
@@ -100,45 +46,49 @@ func TestReplay(t *testing.T) {
 func TestScopes(t *testing.T) {
 	l := newLab(t, pgtest.Shared(t), nil)
 	l.exec("INSERT INTO out (k, n) VALUES ('old', 1)")
-	zombie := l.mustOpen(1, lineage)
-	zombie.mustFlush(row("k", 5), row("old", 2))
-	l.want("old", "2")
-	l.mustOpen(2, lineage).mustFlush(row("k", 7))
-	zombie.mustFlush(row("k", 6))
-	l.want("k", "7")
-	l.mustOpen(1, stream.Lineage{9}).mustFlush(row("k", 1))
-	l.want("k", "1")
+	zombie := l.MustOpen(1)
+	zombie.MustFlush(storetest.Row("k", 5), storetest.Row("old", 2))
+	l.Want("old", "2")
+	l.MustOpen(2).MustFlush(storetest.Row("k", 7))
+	zombie.MustFlush(storetest.Row("k", 6))
+	l.Want("k", "7")
+	fresh, err := l.open(1, stream.Lineage{9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh.MustFlush(storetest.Row("k", 1))
+	l.Want("k", "1")
 }
 
 // Positions of two partitions have no order: a key that moves goes on.
 func TestPositionsOfTwoPartitions(t *testing.T) {
 	l := newLab(t, pgtest.Shared(t), func(c *Config) { c.Guard = idempotent.Position })
-	a := l.mustOpen(1, lineage)
-	a.mustFlush(row("k", 100))
-	moved := row("k", 3)
+	a := l.MustOpen(1)
+	a.MustFlush(storetest.Row("k", 100))
+	moved := storetest.Row("k", 3)
 	moved.Partition = 1
-	a.mustFlush(moved)
-	l.want("k", "3")
+	a.MustFlush(moved)
+	l.Want("k", "3")
 }
 
 // Under fail a row that the server refuses ends the job; under the others the rest of its
 // batch is written, and so is the row of the same key that was good.
 func TestRefusedRow(t *testing.T) {
 	l := newLab(t, pgtest.Shared(t), nil)
-	a := l.mustOpen(1, lineage)
-	var out rejects
-	got, err := a.flush(&out, row("good", 1), row("bad", 1), row("bad", -1))
+	a := l.MustOpen(1)
+	var out storetest.Rejects
+	got, err := a.Flush(&out, storetest.Row("good", 1), storetest.Row("bad", 1), storetest.Row("bad", -1))
 	if err != nil || !got.More {
 		t.Fatal(got, err)
 	}
-	l.want("good", "1")
-	l.want("bad", "1")
-	again := l.mustOpen(2, lineage, got.State...)
-	if _, err := again.flush(&out); err != nil || len(out) != 1 || stream.CodeOf(out[0]) != "postgres.row" {
+	l.Want("good", "1")
+	l.Want("bad", "1")
+	again := l.MustOpen(2, got.State...)
+	if _, err := again.Flush(&out); err != nil || len(out) != 1 || stream.CodeOf(out[0]) != "postgres.row" {
 		t.Errorf("rejected after a restart: %v, %v", out, err)
 	}
 	l.cfg.OnError = idempotent.Fail
-	if _, err := l.mustOpen(3, lineage).flush(&out, row("bad", -1)); stream.ClassOf(err) != stream.Failed || stream.CodeOf(err) != "postgres.row" {
+	if _, err := l.MustOpen(3).Flush(&out, storetest.Row("bad", -1)); stream.ClassOf(err) != stream.Failed || stream.CodeOf(err) != "postgres.row" {
 		t.Errorf("under fail: %v", err)
 	}
 }
@@ -155,7 +105,7 @@ func TestTableDoesNotFit(t *testing.T) {
 			l.exec(l.cfg.DDL())
 		}
 		l.exec(c.ddl)
-		if _, err := l.open(1, lineage); stream.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.fix) {
+		if _, err := l.open(1, storetest.Lineage); stream.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.fix) {
 			t.Errorf("%s: %v", c.ddl, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"etl/internal/redistest"
 	"etl/sink"
 	"etl/sink/idempotent"
+	"etl/sink/idempotent/storetest"
 	"etl/sink/sinktest"
 	"etl/stream"
 )
@@ -92,10 +93,8 @@ func (l *lab) harness() *sinktest.Harness {
 			cfg.Policy, cfg.Conn.Dial = p.Policy, p.World.Dial
 			return New(cfg)
 		},
-		Read: l.read,
-		Record: func(b *stream.Batch, r sinktest.Row) stream.Record {
-			return stream.Record{Key: b.Copy([]byte(r.Key)), Value: b.Copy(strconv.AppendInt(nil, int64(r.N), 10)), Version: uint64(r.N) + 1}
-		},
+		Read:   l.read,
+		Record: storetest.Record,
 	}
 }
 
