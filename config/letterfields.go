@@ -28,11 +28,11 @@ func LetterFieldsOf(m Map[Expr]) LetterFields {
 	out := LetterFields{Names: map[string]string{}}
 	for _, p := range m {
 		text := strings.TrimSpace(string(p.Value))
-		field, _ := strings.CutPrefix(text, "this.")
+		field, plain := strings.CutPrefix(text, "this.")
 		switch {
 		case text == "this" && out.Whole == "":
 			out.Whole = p.Key
-		case text == "this."+field && out.Names[field] == "" && (slices.Contains(LetterReasons, field) || slices.Contains(LetterRecord, field)):
+		case plain && out.Names[field] == "" && (slices.Contains(LetterReasons, field) || slices.Contains(LetterRecord, field)):
 			out.Names[field] = p.Key
 		}
 	}

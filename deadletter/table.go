@@ -173,11 +173,7 @@ func (t Table) expression(types map[string]string, name, field string) (string, 
 		}
 		if wants = "bigint"; field == "timestamp" {
 			wants = "bigint or timestamptz"
-			switch typ {
-			case "timestamp":
-				col = "(" + col + " AT TIME ZONE 'UTC')"
-				fallthrough
-			case "timestamptz":
+			if typ == "timestamp" || typ == "timestamptz" {
 				return "round(extract(epoch FROM " + col + ") * 1000)::bigint", nil
 			}
 		}

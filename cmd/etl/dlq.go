@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -124,6 +125,8 @@ type lettersList struct {
 	Total   int64          `json:"total"`
 	// Others are records, rows and lines that are no dead letters.
 	Others int64 `json:"others,omitempty"`
+	// LeftOut are the sinks whose letters cannot be read back.
+	LeftOut []string `json:"sinks_left_out,omitempty"`
 }
 
 func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
@@ -135,13 +138,13 @@ func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
 	if err != nil {
 		return err
 	}
-	sinks, err := letterSinks(job, f.sink)
+	sinks, unread, err := letterSinks(job, f.sink)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := interrupted(cmd)
 	defer cancel()
-	r := lettersList{Letters: []letter{}}
+	r := lettersList{Letters: []letter{}, LeftOut: slices.Sorted(maps.Keys(unread))}
 	counts := map[lettersCount]int64{}
 	for _, s := range sinks {
 		others, err := s.Read(ctx, a.world, func(l *deadletter.Found) error {
@@ -166,6 +169,9 @@ func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
 		return cmp.Or(cmp.Compare(y.Letters, x.Letters), cmp.Compare(x.Component, y.Component), cmp.Compare(x.Code, y.Code))
 	})
 	a.printLetters(&r)
+	for _, name := range r.LeftOut {
+		a.say("sink %s is left out: %v\n", name, unread[name])
+	}
 	return a.done(cmd, r)
 }
 

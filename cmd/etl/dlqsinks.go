@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"etl/config"
@@ -14,30 +15,30 @@ import (
 )
 
 // letterSinks returns the sinks of dead letters that can be read, or the one with the
-// name.
-func letterSinks(job *config.Job, name string) (out []deadletter.Letters, err error) {
-	var unread error
+// name. The others, and why they cannot, are in unread.
+func letterSinks(job *config.Job, name string) (out []deadletter.Letters, unread map[string]error, err error) {
+	unread = map[string]error{}
+	var first error
 	for _, c := range job.Components {
 		if len(c.LettersOf()) == 0 || name != "" && c.Name != name {
 			continue
 		}
 		l, err := lettersOf(c)
-		switch {
-		case err == nil:
+		if err == nil {
 			out = append(out, l)
-		case unread == nil:
-			unread = err
+			continue
 		}
+		unread[c.Name], first = err, cmp.Or(first, err)
 	}
 	switch {
 	case len(out) > 0:
-		return out, nil
-	case unread != nil:
-		return nil, unread
+		return out, unread, nil
+	case first != nil:
+		return nil, unread, first
 	case name != "":
-		return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", name, "there is no sink of dead letters with this name")
+		return nil, nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", name, "there is no sink of dead letters with this name")
 	}
-	return nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", job.Spec.Name, "no component of the pipeline has on_error: dead_letter").WithFix("see docs/dead-letters.md")
+	return nil, nil, stream.Errorf(stream.BadConfig, "dlq.no_sink", "read dead letters", job.Spec.Name, "no component of the pipeline has on_error: dead_letter").WithFix("see docs/dead-letters.md")
 }
 
 // lettersOf returns the letters of a sink, or says why they cannot be read back.
@@ -102,7 +103,7 @@ func several(sinks []deadletter.Letters) error {
 
 // letterSink returns the one sink whose records are asked for.
 func letterSink(job *config.Job, name string) (deadletter.Letters, error) {
-	sinks, err := letterSinks(job, name)
+	sinks, _, err := letterSinks(job, name)
 	switch {
 	case err != nil:
 		return nil, err
