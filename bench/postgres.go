@@ -178,7 +178,7 @@ func connection() (pgconn.Config, error) {
 	}
 	password, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
-	return pgconn.Config{DSN: u.String(), Password: pgconn.Secret(password)}, nil
+	return pgconn.Config{DSN: u.String(), Password: stream.Secret(password)}, nil
 }
 
 func copied() *flow {

@@ -43,7 +43,7 @@ func (c *Connection) Conn() kafkaconn.Config {
 		out.TLS = &kafkaconn.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
 	}
 	if s := c.SASL; s != nil {
-		out.SASL = &kafkaconn.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: kafkaconn.Secret(s.Password.Reveal())}
+		out.SASL = &kafkaconn.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: stream.Secret(s.Password.Reveal())}
 	}
 	return out
 }

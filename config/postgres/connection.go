@@ -37,7 +37,7 @@ func (c *Connection) Conn() pgconn.Config {
 	if !c.Password.IsZero() {
 		password = c.Password.Reveal()
 	}
-	out := pgconn.Config{DSN: dsn, Password: pgconn.Secret(password), MaxConnections: c.MaxConnections}
+	out := pgconn.Config{DSN: dsn, Password: stream.Secret(password), MaxConnections: c.MaxConnections}
 	if t := c.TLS; t != nil {
 		out.TLS = &pgconn.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
 	}

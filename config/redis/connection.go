@@ -30,7 +30,7 @@ type TLS struct {
 
 // conn returns the connection as the client takes it, or what is wrong with its files.
 func (c *Connection) conn() (redis.Conn, error) {
-	out := redis.Conn{Address: c.Address, Username: c.Username, Password: redis.Secret(c.Password.Reveal()), Database: c.Database}
+	out := redis.Conn{Address: c.Address, Username: c.Username, Password: stream.Secret(c.Password.Reveal()), Database: c.Database}
 	if c.TLS == nil {
 		return out, nil
 	}

@@ -50,7 +50,7 @@ type SASL struct {
 	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	Mechanism string
 	Username  string
-	Password  Secret
+	Password  stream.Secret
 }
 
 // The SASL mechanisms.
@@ -59,26 +59,6 @@ const (
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
 )
-
-// Secret is a string that prints as *** in every form. Reveal returns the value.
-type Secret string
-
-const hidden = "***"
-
-// Reveal returns the value, for the one place that sends it.
-func (s Secret) Reveal() string { return string(s) }
-
-// String hides the value.
-func (s Secret) String() string { return hidden }
-
-// GoString hides the value under %#v.
-func (s Secret) GoString() string { return hidden }
-
-// MarshalText hides the value in JSON and YAML.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
-
-// LogValue hides the value in logs.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 // Problems returns everything that is wrong with c, all at once.
 func (c *Config) Problems() (errs []error) {

@@ -23,7 +23,7 @@ func TestSecuredListeners(t *testing.T) {
 		return dir + "/" + name
 	}
 	ca, cert, key := file("ca", sec.CAPEM), file("cert", sec.CertPEM), file("key", sec.KeyPEM)
-	good := func(m string) *SASL { return &SASL{m, kafkatest.User, Secret(kafkatest.Password)} }
+	good := func(m string) *SASL { return &SASL{m, kafkatest.User, stream.Secret(kafkatest.Password)} }
 	for name, tc := range map[string]struct {
 		addr string
 		tls  *TLS

@@ -13,7 +13,7 @@ type Config struct {
 	// variables, as psql reads them.
 	DSN string
 	// Password is put in the place of the DSN's.
-	Password Secret
+	Password stream.Secret
 	// TLS replaces the sslmode of the DSN; nil leaves it to DSN and environment.
 	TLS *TLS
 	// MaxConnections bounds the connections of one sink in this process; default 8, at
@@ -50,26 +50,6 @@ func (c Config) WithDefaults() Config {
 	}
 	return c
 }
-
-// Secret is a string that prints as *** in every form. Reveal returns the value.
-type Secret string
-
-const hidden = "***"
-
-// Reveal returns the value, for the one place that sends it.
-func (s Secret) Reveal() string { return string(s) }
-
-// String hides the value.
-func (s Secret) String() string { return hidden }
-
-// GoString hides the value under %#v.
-func (s Secret) GoString() string { return hidden }
-
-// MarshalText hides the value in JSON and YAML.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
-
-// LogValue hides the value in logs.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 // Problems returns everything that is wrong with c as far as it can be seen without
 // connecting. Files of certificates are read.

@@ -131,7 +131,7 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.cfg, got, c.want)
 		}
 	}
-	if s := fmt.Sprintf("%v %+v %#v", Secret("canary"), Config{Password: "canary"}, Secret("canary")); strings.Contains(s, "canary") {
+	if s := fmt.Sprintf("%v %+v %#v", stream.Secret("canary"), Config{Password: "canary"}, stream.Secret("canary")); strings.Contains(s, "canary") {
 		t.Error(s)
 	}
 }

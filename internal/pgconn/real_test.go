@@ -41,7 +41,7 @@ func config(t *testing.T, dsn string) Config {
 	}
 	pw, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
-	return Config{DSN: u.String(), Password: Secret(pw)}
+	return Config{DSN: u.String(), Password: stream.Secret(pw)}
 }
 
 // do runs f on a connection and fails the test on an error.

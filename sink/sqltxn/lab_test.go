@@ -33,7 +33,7 @@ func newLab(t testing.TB) *lab {
 	}
 	pw, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
-	p, err := pgconn.Open(t.Context(), pgconn.Config{DSN: u.String(), Password: pgconn.Secret(pw)}, 4, "etl test")
+	p, err := pgconn.Open(t.Context(), pgconn.Config{DSN: u.String(), Password: stream.Secret(pw)}, 4, "etl test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,26 +26,11 @@ const (
 	Counter Kind = "counter"
 )
 
-// Secret is a string that prints as ***. Reveal returns the value.
-type Secret string
-
-// Reveal returns the value, for the one place that sends it.
-func (s Secret) Reveal() string { return string(s) }
-
-// String hides the value, as GoString and MarshalText do.
-func (s Secret) String() string { return "***" }
-
-// GoString hides the value under %#v.
-func (s Secret) GoString() string { return "***" }
-
-// MarshalText hides the value in JSON and YAML.
-func (s Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
-
 // Conn says how a server is reached. The zero value of a field means its default.
 type Conn struct {
 	Address  string // host:port
 	Username string
-	Password Secret
+	Password stream.Secret
 	Database int
 	TLS      *tls.Config
 	// Dial opens connections; default the world's.

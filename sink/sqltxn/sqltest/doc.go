@@ -34,7 +34,7 @@ func Conn(t testing.TB, dsn string) pgconn.Config {
 	}
 	pw, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
-	return pgconn.Config{DSN: u.String(), Password: pgconn.Secret(pw)}
+	return pgconn.Config{DSN: u.String(), Password: stream.Secret(pw)}
 }
 
 // Exec runs a statement.
