@@ -45,10 +45,7 @@ func (j *job) hold() (open func()) {
 func TestHoldQueue(t *testing.T) {
 	j := one(t, nil)
 	j.start()
-	j.write(5)
-	id0, ps0 := j.prepare()
-	j.finish(ps0)
-	j.publish(id0)
+	id0 := j.publishes(5)
 	j.resolve(id0, true)
 
 	open := j.hold()

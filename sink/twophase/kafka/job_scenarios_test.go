@@ -85,10 +85,7 @@ func TestCrashAfterPublish(t *testing.T) {
 func TestCrashAfterCommit(t *testing.T) {
 	eachBroker(t, func(t *testing.T, j *job) {
 		j.start()
-		j.write(30)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		id := j.publishes(30)
 		j.must(j.commit(t.Context(), j.permit[id], j.open[0])) // one lane of two, not noted anywhere
 		j.crash()
 		j.start()
@@ -128,10 +125,7 @@ func TestCrashWithAbortedCheckpointListed(t *testing.T) {
 		j.write(20)
 		_, ps := j.prepare()
 		j.finish(ps)
-		j.write(10)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		j.publishes(10)
 		j.crash()
 		j.start()
 		j.write(10)
@@ -145,16 +139,10 @@ func TestMarkerResolvesWhenSlotsWereReused(t *testing.T) {
 	eachBroker(t, func(t *testing.T, j *job) {
 		j.cfg.Policy.TolerableFailures = -1 // four slots
 		j.start()
-		j.write(10)
-		first, ps := j.prepare()
-		j.finish(ps)
-		j.publish(first)
+		first := j.publishes(10)
 		j.resolve(first, false) // committed and verified, never retired
 		for range 8 {
-			j.write(10)
-			id, ps := j.prepare()
-			j.finish(ps)
-			j.publish(id)
+			id := j.publishes(10)
 			j.resolve(id, false)
 		}
 		if n := len(j.writers[0].slots.all); n > j.writers[0].cfg.Slots() {

@@ -274,6 +274,16 @@ func (j *job) resolve(id stream.CheckpointID, retired bool) {
 	}
 }
 
+// publishes takes a checkpoint of n more rows up to its commits, of which it makes none.
+func (j *job) publishes(n int) stream.CheckpointID {
+	j.t.Helper()
+	j.write(n)
+	id, ps := j.prepare()
+	j.finish(ps)
+	j.publish(id)
+	return id
+}
+
 // checkpoint takes one that succeeds.
 func (j *job) checkpoint() stream.CheckpointID {
 	j.t.Helper()

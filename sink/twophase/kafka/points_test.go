@@ -29,10 +29,7 @@ func TestEveryPointIsPassed(t *testing.T) {
 	j.start()
 	var first checkpoint.Committable
 	for i := range 6 { // more than there are slots, never retired
-		j.write(10)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		id := j.publishes(10)
 		if i == 0 {
 			first = j.open[0]
 		}

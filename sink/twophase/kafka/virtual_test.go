@@ -58,10 +58,7 @@ func TestInVirtualTime(t *testing.T) {
 func TestDownForLongerThanTheTimeout(t *testing.T) {
 	virtual(t, func(j *job) {
 		j.start()
-		j.write(20)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		id := j.publishes(20)
 		j.crash()
 		time.Sleep(2 * time.Minute)
 		if err := j.tryStart(); err == nil {
@@ -74,10 +71,7 @@ func TestDownForLongerThanTheTimeout(t *testing.T) {
 func TestDownForAMonth(t *testing.T) {
 	virtual(t, func(j *job) {
 		j.start()
-		j.write(20)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		id := j.publishes(20)
 		lanes := map[stream.TaskID]stream.CheckpointID{}
 		for _, c := range j.open {
 			lanes[c.Lane()] = id
@@ -97,10 +91,7 @@ func TestDownForAMonth(t *testing.T) {
 func TestUnconfirmedForAMonth(t *testing.T) {
 	virtual(t, func(j *job) {
 		j.start()
-		j.write(20)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		id := j.publishes(20)
 		for _, c := range j.open {
 			j.must(j.commit(j.t.Context(), j.permit[id], c))
 		}

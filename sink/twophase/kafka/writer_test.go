@@ -183,10 +183,7 @@ func TestWriteWaitsForUnresolvedCommits(t *testing.T) {
 	limit := j.writers[0].cfg.Slots()
 	var first stream.CheckpointID
 	for i := range limit {
-		j.write(1)
-		id, ps := j.prepare()
-		j.finish(ps)
-		j.publish(id)
+		id := j.publishes(1)
 		if i == 0 {
 			first = id
 		}
