@@ -45,7 +45,7 @@ func TestLeastPrivilege(t *testing.T) {
 	j.start()
 	j.write(10)
 	j.checkpoint()
-	id := j.publishes(10)
+	j.publishes(10)
 	j.write(10)
 	j.crash()
 	j.start()

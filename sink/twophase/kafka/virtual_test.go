@@ -58,7 +58,7 @@ func TestInVirtualTime(t *testing.T) {
 func TestDownForLongerThanTheTimeout(t *testing.T) {
 	virtual(t, func(j *job) {
 		j.start()
-		id := j.publishes(20)
+		j.publishes(20)
 		j.crash()
 		time.Sleep(2 * time.Minute)
 		if err := j.tryStart(); err == nil {
