@@ -30,7 +30,7 @@ func (j *Job) Probe(ctx context.Context, w stream.World) Problems {
 func (c *Component) unasked() bool { return c.to != nil && c.to.away }
 
 // aways are the ends of codes which say that a server cannot be asked anything.
-var aways = []string{"unreachable", "sasl", "auth", "authentication", "database", "tls"}
+var aways = []string{"unreachable", "sasl", "auth", "authentication", "database", "tls", "wrong_port"}
 
 // found reports what a server has told. That it is away is told once, of its connection.
 func (c *Component) found(f Found) {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,12 @@ type cluster struct {
 	unpack  kgo.Decompressor
 	leaders map[string]map[int32]int32
 	ids     map[string][16]byte
+	known   bool // it has answered before
 }
 
 // dial makes the client. It does not wait for a broker.
 func dial(conn kafkaconn.Config, clock stream.Clock) (*cluster, error) {
-	cl, err := conn.NewClient()
+	cl, err := conn.NewClient(kgo.RetryTimeout(askFor))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (c *cluster) measure(ctx context.Context, topic string) ([]bounds, error) {
 	var out []bounds
 	for i, ask := range []func(context.Context, ...string) (kadm.ListedOffsets, error){c.adm.ListStartOffsets, c.adm.ListCommittedOffsets, c.adm.ListEndOffsets} {
 		var listed kadm.ListedOffsets
-		err := c.patiently(ctx, func() (err error) {
+		err := c.patiently(ctx, func(ctx context.Context) (err error) {
 			if listed, err = ask(ctx, topic); err == nil {
 				err = listed.Error()
 			}
@@ -75,24 +77,52 @@ func (c *cluster) measure(ctx context.Context, topic string) ([]bounds, error) {
 	return out, nil
 }
 
-// The patience with brokers that are being restarted or elect a leader.
+// The patience with brokers. docs/verify.md names the first two.
 const (
-	tries      = 100
+	// strangerPatience is for a cluster that has never answered: it may be starting.
+	strangerPatience = 30 * time.Second
+	// restartPatience is for one that has: brokers are restarted, and elect leaders.
+	restartPatience = 2 * time.Minute
+	// askFor is how long the client asks by itself before the question is begun anew.
+	askFor     = 10 * time.Second
 	tryAgainIn = 300 * time.Millisecond
 )
 
-// patiently repeats what may succeed later.
-func (c *cluster) patiently(ctx context.Context, f func() error) error {
-	for n := 1; ; n++ {
-		err := f()
-		if err == nil || n == tries || ctx.Err() != nil || !passing(err) {
+// patiently repeats what may succeed later, for a bounded time. What comes back in the end
+// is what was seen last, and not that the time is over.
+func (c *cluster) patiently(ctx context.Context, f func(context.Context) error) error {
+	patience := strangerPatience
+	if c.known {
+		patience = restartPatience
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var seen error
+	for {
+		err := f(within)
+		switch {
+		case err == nil:
+			c.known = true
+			return nil
+		case ctx.Err() != nil || within.Err() == nil && !passing(err):
 			return err
+		case within.Err() == nil || seen == nil:
+			seen = err
 		}
 		clear(c.leaders)
-		if err := c.clock.Sleep(ctx, tryAgainIn); err != nil {
-			return err
+		if c.clock.Sleep(within, tryAgainIn) != nil {
+			return cmp.Or(ctx.Err(), silent(seen, patience))
 		}
 	}
+}
+
+// silent words the end of the patience where nothing at all was seen.
+func silent(seen error, patience time.Duration) error {
+	if !errors.Is(seen, context.DeadlineExceeded) {
+		return seen
+	}
+	return stream.Errorf(stream.Retry, "kafka.unreachable", "ask the brokers", "", "no answer in %v", patience).
+		WithFix("check the broker's address, that it runs, and the network between")
 }
 
 // passing reports whether an error may go away by itself.
@@ -139,7 +169,7 @@ const (
 // and the data of undecided and aborted transactions included, and the offset
 // behind it.
 func (c *cluster) fetch(ctx context.Context, topic string, partition int32, offset int64) (recs []*kgo.Record, next int64, err error) {
-	err = c.patiently(ctx, func() error {
+	err = c.patiently(ctx, func(ctx context.Context) error {
 		recs, next, err = c.fetchOnce(ctx, topic, partition, offset)
 		return err
 	})

@@ -45,7 +45,7 @@ func (a *app) lint(cmd *cobra.Command, file string, probe bool) error {
 		return err
 	}
 	if job != nil && probe && !problems.Failed() {
-		ctx, cancel := interrupted(cmd)
+		ctx, cancel := a.patient(cmd)
 		defer cancel()
 		problems = job.Probe(ctx, a.world)
 	}

@@ -90,6 +90,7 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 	}
 	a.world.Log = t.Logger()
 	seen.to(t)
+	defer a.watch(ctx, a.logWait)()
 	defer t.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // exporters that fail at the end have said so
 	if addr := job.Spec.HTTP.Address; addr != "none" {
 		at, _, err := t.Serve(ctx, addr)

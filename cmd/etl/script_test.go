@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -30,7 +33,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup:         setupScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"topic": topicCmd, "produce": produceCmd, "consume": consumeCmd, "await": awaitCmd,
+			"topic": topicCmd, "produce": produceCmd, "consume": consumeCmd, "await": awaitCmd, "stranger": strangerCmd,
 		},
 	})
 }
@@ -103,6 +106,22 @@ func consumeCmd(ts *testscript.TestScript, _ bool, args []string) {
 		})
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out.Bytes(), 0o600))
+}
+
+// strangerCmd: stranger NAME puts the address of a server that speaks HTTP into a variable.
+// Not of Go's: that one waits for the end of a line.
+func strangerCmd(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_, _ = bufio.NewReader(c).Peek(1)
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+			_ = c.Close()
+		}
+	}()
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
 }
 
 // awaitCmd: await PATTERN COMMAND ARGS repeats etl until it succeeds and prints the

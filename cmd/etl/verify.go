@@ -79,8 +79,9 @@ func (a *app) verify(cmd *cobra.Command, file string, f verifyFlags) error {
 	if o.SinkFrom, err = places("--sink-from", f.sinkFrom); err != nil {
 		return err
 	}
-	ctx, cancel := interrupted(cmd)
+	ctx, cancel := a.patient(cmd)
 	defer cancel()
+	dialled(&spec, a.world.Dial)
 	r, err := verify.Verify(ctx, spec, o)
 	if stream.ClassOf(err) == stream.Retry { // nobody tries again here: a server is missing, no row
 		err = stream.Errorf(stream.Environment, stream.CodeOf(err), "verify", job.Spec.Name, "%w", err)
@@ -102,6 +103,23 @@ func (a *app) verify(cmd *cobra.Command, file string, f verifyFlags) error {
 		return shown{err}
 	}
 	return nil
+}
+
+// dialled makes a recount connect by dial.
+func dialled(spec *verify.Spec, dial stream.Dialer) {
+	for i := range spec.Sources {
+		spec.Sources[i].Conn.Dial = dial
+	}
+	for i := range spec.Sinks {
+		s := &spec.Sinks[i]
+		s.Conn.Dial = dial
+		if s.Append != nil {
+			s.Append.Postgres.Conn.Dial = dial
+		}
+		if s.Last != nil && s.Last.Postgres != nil {
+			s.Last.Postgres.Conn.Dial = dial
+		}
+	}
 }
 
 // endpoints gives the sinks the files of their endpoints.

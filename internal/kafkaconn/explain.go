@@ -2,16 +2,19 @@ package kafkaconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"etl/internal/peer"
 	"etl/stream"
 )
 
@@ -141,19 +144,23 @@ func byCode(e *stream.Error, _ []Access) bool {
 func byTransport(e *stream.Error, _ []Access) bool {
 	var shake *handshakeError
 	var first *kgo.ErrFirstReadEOF
+	var stranger *peer.Stranger
+	var silence *peer.Silence
 	e.Class = stream.Retry
 	switch err := e.Err; {
 	case errors.As(err, &shake):
-		if !transport(shake.err) || alerted(shake.err) {
-			e.Class = stream.Environment
-		}
-		e.Code, e.Fix = "kafka.tls", "check tls.ca_file and tls.server_name, and that this listener speaks TLS"
+		byHandshake(e, shake)
+	case errors.As(err, &stranger) && stranger.Speaks == peer.HTTP:
+		*e = wrongPort(*e)
+	case errors.As(err, &stranger):
+		e.Class, e.Code = stream.Environment, "kafka.tls"
+		e.Fix = "add tls to the connection ({} for the system's certificates), or name a listener without TLS"
 	case errors.As(err, &first) && strings.Contains(err.Error(), "SASL"):
 		e.Code, e.Fix = "kafka.sasl", "if it stays so: this listener asks for authentication, add sasl"
-	case strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
-		e.Class, e.Code, e.Fix = stream.Environment, "kafka.tls", "this listener speaks TLS: add tls"
-	case errors.As(err, &first):
+	case errors.As(err, &first), errors.As(err, &silence) && silence.Cut:
 		e.Code, e.Fix = "kafka.tls", "if it stays so: this listener may want TLS, or not want it"
+	case errors.As(err, &silence):
+		e.Code, e.Fix = "kafka.unreachable", "see whether the broker hangs, and whether this is the port of a Kafka listener: a web server waits like that, too, and so does a listener that wants TLS (then add tls)"
 	case transport(err):
 		e.Code, e.Fix = "kafka.unreachable", "check the broker's address, that it runs, and the network between"
 	default:
@@ -161,6 +168,44 @@ func byTransport(e *stream.Error, _ []Access) bool {
 		return false
 	}
 	return true
+}
+
+// byHandshake explains a TLS handshake that came to nothing.
+func byHandshake(e *stream.Error, shake *handshakeError) {
+	e.Code, e.Fix = "kafka.tls", "check tls.ca_file and tls.server_name, and that this listener speaks TLS"
+	var header tls.RecordHeaderError
+	switch err := shake.err; {
+	case errors.As(err, &header) && string(header.RecordHeader[:4]) == peer.HTTP:
+		*e = wrongPort(*e)
+		e.Err = &seen{"broker " + shake.addr + ": this port speaks " + peer.HTTP, e.Err}
+	case errors.As(err, &header):
+		e.Class, e.Fix = stream.Environment, "this listener speaks no TLS: remove tls from the connection, or name one that does"
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Err = &seen{"broker " + shake.addr + " accepts connections and does not answer the TLS handshake", e.Err}
+		e.Fix = "see whether this listener speaks TLS, and whether the broker hangs"
+	case !transport(err) || alerted(err):
+		e.Class = stream.Environment
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		e.Err = &seen{"broker " + shake.addr + " closed the connection during the TLS handshake", e.Err}
+		e.Fix = "if it stays so: this listener may not speak TLS, then remove tls from the connection; else check tls.ca_file and tls.server_name"
+	}
+}
+
+// seen words what was seen, where the client's own words guess, or leave out which broker
+// it was.
+type seen struct {
+	text string
+	err  error
+}
+
+func (e *seen) Error() string { return e.text }
+func (e *seen) Unwrap() error { return e.err }
+
+// wrongPort is for a port behind which there is no broker.
+func wrongPort(e stream.Error) stream.Error {
+	e.Class, e.Code = stream.Environment, "kafka.wrong_port"
+	e.Fix = "name the port of a Kafka listener under seed_brokers, usually 9092: this one is a web server's"
+	return e
 }
 
 // alerted reports whether the other side refused the handshake in so many words.

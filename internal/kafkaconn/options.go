@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"etl/internal/peer"
 	"etl/stream"
 )
 
@@ -109,9 +110,14 @@ func (c *Config) dialer() (func(context.Context, string, string) (net.Conn, erro
 		if c.SASL != nil && c.TLS == nil && !loopback(addr) {
 			return nil, plaintextRefused(addr)
 		}
-		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		server := "broker " + addr
+		ctx, cancel := context.WithTimeout(peer.Named(ctx, server), dialTimeout)
 		defer cancel()
-		return open(ctx, network, addr)
+		conn, err := open(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return peer.Expect(conn, server), nil
 	}, nil
 }
 
@@ -130,7 +136,8 @@ func dialTLS(ctx context.Context, base stream.Dialer, tc *tls.Config, network, a
 	}
 	secure := tls.Client(conn, tc)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(&handshakeError{addr, err}, conn.Close())
+		_ = conn.Close() // the handshake may have closed it
+		return nil, &handshakeError{addr, err}
 	}
 	return secure, nil
 }

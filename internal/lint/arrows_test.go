@@ -50,8 +50,9 @@ var rooms = []room{
 	{"config/configtest", "stream config", "testlib"},
 
 	// Beside pipeline, never meeting it: only cmd joins the two.
-	{"internal/kafkaconn", ground + "stream", "kafka"},
-	{"internal/pgconn", ground + "stream", "pgx"},
+	{"internal/peer", "stream", ""},
+	{"internal/kafkaconn", ground + "stream internal/peer", "kafka"},
+	{"internal/pgconn", ground + "stream internal/peer", "pgx"},
 	{"sink/kafkatxn", contracts + "sink internal/kafkaconn", "kafka"},
 	{"sink/sqltxn", contracts + "expr/... sink internal/pgconn", "pgx"},
 	{"sink/sqltxn/sqltest", contracts + "expr/... sink sink/sqltxn internal/pgconn", "pgx testlib"},

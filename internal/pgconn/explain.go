@@ -11,6 +11,7 @@ import (
 
 	wire "github.com/jackc/pgx/v5/pgconn"
 
+	"etl/internal/peer"
 	"etl/stream"
 )
 
@@ -56,9 +57,13 @@ func Explain(err error, op Op, subject string) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	e := &stream.Error{Class: stream.Failed, Code: "postgres.failed", Op: string(op), Subject: subject, Err: err}
+	e := &stream.Error{Class: stream.Failed, Code: "postgres.failed", Op: string(op), Subject: subject, Err: worded(err)}
 	var pe *wire.PgError
+	var stranger *peer.Stranger
+	var silence *peer.Silence
 	switch {
+	case errors.As(err, &stranger):
+		*e = finding{stream.Environment, "postgres.wrong_port", "name the port of PostgreSQL in the DSN, usually 5432: this one is of another server"}.of(*e)
 	case errors.Is(err, wire.ErrReadOnlyConnection):
 		*e = readOnly.of(*e)
 	case errors.As(err, &pe):
@@ -66,7 +71,9 @@ func Explain(err error, op Op, subject string) error {
 		if e.Code == CodeRow {
 			e.Err = &RowError{pe}
 		}
-	case tlsTrouble(err):
+	case errors.As(err, &silence) && !silence.Cut:
+		*e = finding{stream.Retry, CodeUnreachable, "see whether the server hangs, and whether this is the port of PostgreSQL: a web server waits like that, too"}.of(*e)
+	case tlsTrouble(e.Err):
 		*e = finding{stream.Environment, "postgres.tls", "check tls.ca_file and tls.server_name, and that the server speaks TLS; sslmode=disable in the DSN turns it off"}.of(*e)
 	case transport(err):
 		*e = finding{stream.Retry, CodeUnreachable, "check the server's address, that it runs, and the network between"}.of(*e)
@@ -242,5 +249,5 @@ func tlsTrouble(err error) bool {
 	var alert tls.AlertError
 	var header tls.RecordHeaderError
 	return errors.As(err, &verify) || errors.As(err, &alert) || errors.As(err, &header) ||
-		strings.Contains(err.Error(), "server refused TLS connection")
+		strings.Contains(err.Error(), noTLS)
 }

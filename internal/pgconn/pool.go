@@ -2,6 +2,7 @@ package pgconn
 
 import (
 	"context"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"etl/internal/broken"
+	"etl/internal/peer"
 	"etl/stream"
 )
 
@@ -41,9 +43,7 @@ func Open(ctx context.Context, cfg Config, size int, application string) (*Pool,
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout
 	}
-	if cfg.Dial != nil {
-		cc.DialFunc = wire.DialFunc(cfg.Dial)
-	}
+	cc.DialFunc = watched(cc, cfg.Dial)
 	if cc.ValidateConnect == nil {
 		cc.ValidateConnect = wire.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -61,6 +61,22 @@ func Open(ctx context.Context, cfg Config, size int, application string) (*Pool,
 		return nil, Explain(err, Connect, "")
 	}
 	return &Pool{p: p, cfg: cfg}, nil
+}
+
+// watched dials by dial, by default as pgx does, and looks at what answers first.
+func watched(cc *pgx.ConnConfig, dial stream.Dialer) wire.DialFunc {
+	if dial == nil {
+		dial = stream.Dialer(cc.DialFunc)
+	}
+	server := "PostgreSQL at " + address(cc)
+	direct := cc.SSLNegotiation == "direct" // the first bytes are a TLS handshake
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(peer.Named(ctx, server), network, addr)
+		if err != nil || direct {
+			return c, err
+		}
+		return peer.Expect(c, addr), nil
+	}
 }
 
 // Close closes all connections; it waits for those that are in use.

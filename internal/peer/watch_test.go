@@ -1,0 +1,131 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"etl/stream"
+)
+
+// watching runs a watch beside f, in a time of its own, and returns the lines of it with
+// the second in which each came.
+func watching(t *testing.T, network stream.Dialer, f func(dial stream.Dialer)) (lines []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		w := NewWatch(stream.SystemClock{}, func(x Wait) {
+			lines = append(lines, fmt.Sprintf("%.0f %s", time.Since(began).Seconds(), x))
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.Run(ctx); close(done) }()
+		f(w.Dialer(network))
+		cancel()
+		<-done
+	})
+	return lines
+}
+
+// silent is a network of servers that take connections and say nothing.
+func silent(context.Context, string, string) (net.Conn, error) {
+	ours, _ := net.Pipe()
+	return ours, nil
+}
+
+func pass(d time.Duration) { _ = stream.SystemClock{}.Sleep(context.Background(), d) }
+
+const mute = "still waiting for broker k:1: it accepts connections and does not answer"
+
+// TestSilentServer: each attempt is given up after ten seconds; the waiting is one all the
+// same. It is told after a few seconds, then more and more rarely, once a minute in the end.
+func TestSilentServer(t *testing.T) {
+	lines := watching(t, silent, func(dial stream.Dialer) {
+		for range 27 {
+			c, err := dial(Named(t.Context(), "broker k:1"), "tcp", "10.0.0.1:1")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			pass(10 * time.Second)
+			_ = c.Close()
+			pass(250 * time.Millisecond)
+		}
+	})
+	var want []string
+	for _, s := range []int{5, 15, 35, 75, 135, 195, 255} {
+		want = append(want, fmt.Sprintf("%d %s", s, mute))
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
+	}
+}
+
+// TestRefusals words what else is seen of servers that are away.
+func TestRefusals(t *testing.T) {
+	for why, err := range map[string]error{
+		"it refuses connections":        &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"its name is not known here":    &net.DNSError{Err: "no such host", Name: "k", IsNotFound: true},
+		"it does not take connections":  context.DeadlineExceeded,
+		"network is unreachable, it is": errors.New("network is unreachable, it is"),
+	} {
+		lines := watching(t, func(context.Context, string, string) (net.Conn, error) { return nil, err }, func(dial stream.Dialer) {
+			for range 8 {
+				_, _ = dial(Named(t.Context(), "broker k:1"), "tcp", "k:1")
+				pass(time.Second)
+			}
+		})
+		if want := []string{"5 still waiting for broker k:1: " + why}; !slices.Equal(lines, want) {
+			t.Errorf("%q, want %q", lines, want)
+		}
+	}
+}
+
+// TestAnswerEndsTheWaiting: by any connection to the server; the next trouble is counted
+// from its own beginning. Nobody is told of a server without a name, nor of one that
+// nobody tries to reach any more.
+func TestAnswerEndsTheWaiting(t *testing.T) {
+	var theirs net.Conn
+	network := func(_ context.Context, _, addr string) (net.Conn, error) {
+		ours, other := net.Pipe()
+		if addr == "answers" {
+			theirs = other
+		}
+		return ours, nil
+	}
+	lines := watching(t, network, func(dial stream.Dialer) {
+		ctx := Named(t.Context(), "broker k:1")
+		first, _ := dial(ctx, "tcp", "silent")
+		_, _ = dial(t.Context(), "tcp", "nameless")
+		pass(3 * time.Second)
+		second, _ := dial(ctx, "tcp", "answers")
+		go func() { _, _ = io.WriteString(theirs, "x") }()
+		if _, err := second.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		pass(20 * time.Second) // 3..23: the server answers, so the first connection does not count
+		third, _ := dial(ctx, "tcp", "silent")
+		pass(6 * time.Second) // told at 28
+		for _, c := range []net.Conn{first, second, third} {
+			_ = c.Close()
+		}
+		pass(time.Minute) // nobody waits
+		fourth, _ := dial(ctx, "tcp", "silent")
+		pass(2 * time.Second) // told at 90: it is the same trouble
+		_ = fourth.Close()
+		pass(6 * time.Minute)
+		last, _ := dial(ctx, "tcp", "silent")
+		pass(6 * time.Second) // told at 456, five seconds after 451
+		_ = last.Close()
+	})
+	if want := []string{"28 " + mute, "90 " + mute, "456 " + mute}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
