@@ -98,7 +98,7 @@ func (s *simulation) graph() *Graph {
 		{UID: "slow", Kind: OperatorKind, Type: "slow", Out: schema, Inputs: []Input{{From: "in"}}, Operator: &Operator{New: func() transform.Operator { return &slow{} }}},
 		{UID: "count", Kind: OperatorKind, Type: "count", Out: schema, Inputs: []Input{{From: "slow", Key: &Key{Text: "key", New: func() Keyer { return byKey{} }}}},
 			Operator: &Operator{New: func() transform.Operator { return &counter{} }, Keyed: counterState}},
-		{UID: "out", Kind: SinkKind, Type: "mem", Inputs: []Input{{From: "count"}}, Sink: &Sink{Features: sink.Features{Transactional: true, Marker: true, Deferred: s.deferred},
+		{UID: "out", Kind: SinkKind, Type: "mem", Inputs: []Input{{From: "count"}}, Sink: &Sink{Features: sink.Features{Transactional: true, Marker: true, MarkerStays: true, Deferred: s.deferred},
 			NewWriter:    func() sink.Writer { return &memWriter{o: s.out} },
 			NewCommitter: func() sink.Committer { return &memCommitter{o: s.out, slow: s.slow} }}},
 	}}

@@ -41,6 +41,9 @@ func (a *attempt) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.unforgotten(ctx); err != nil {
+		return err
+	}
 	if err := a.decide(ctx, ev); err != nil {
 		return err
 	}

@@ -212,6 +212,9 @@ type Features struct {
 	Transactional bool
 	// Marker: the outside holds a proof of commit.
 	Marker bool
+	// MarkerStays: the newest one of a lane is never removed, nor does it expire: one that
+	// is missing proves that the outside has lost what it had committed.
+	MarkerStays bool
 	// OneInFlight: a subtask prepares the next epoch only after the last one is
 	// committed.
 	OneInFlight bool

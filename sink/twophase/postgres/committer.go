@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"etl/checkpoint"
@@ -22,13 +23,16 @@ type Committer struct {
 	env   sink.CommitEnv
 	id    identity
 	pools *pools
+
+	mu   sync.Mutex
+	done map[int]stream.CheckpointID // the newest that is known to be committed, by subtask
 }
 
 var _ sink.Committer = (*Committer)(nil)
 
 // Open connects and looks whether the books are there.
 func (c *Committer) Open(ctx context.Context, env sink.CommitEnv) (err error) {
-	c.env = env
+	c.env, c.done = env, map[int]stream.CheckpointID{}
 	c.id = identity{World: env.World, book: c.cfg.book(env.Job, env.UID, env.Lineage), attempt: env.Attempt}
 	if err := c.open(ctx); err != nil {
 		return fmt.Errorf("open committer of %s: %w", env.UID, err)
@@ -182,15 +186,29 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 		c.successor().Evict(ctx, err)
 		return sink.Result{Outcome: sink.Transient, Detail: err.Error()}, nil
 	}
+	if err == nil && (r.Outcome == sink.Done || r.Outcome == sink.Already) {
+		c.mu.Lock()
+		c.done[cm.Subtask] = max(c.done[cm.Subtask], cm.Checkpoint)
+		c.mu.Unlock()
+	}
 	return r, err
 }
 
 // inOrder refuses to commit before what is committed already: a lane goes in id order (I5),
-// and its marker never goes back. What is committed itself is in order.
+// and its marker never goes back, unless the server does. What is committed itself is in order.
 func (c *Committer) inOrder(ctx context.Context, conn *pgconn.Conn, book sqltxn.Book, cm *checkpoint.Committable) error {
 	newest, err := book.Newest(ctx, conn, cm.Subtask)
-	if err != nil || newest <= cm.Checkpoint {
+	if err != nil {
 		return err
+	}
+	c.mu.Lock()
+	done := c.done[cm.Subtask]
+	c.mu.Unlock()
+	if newest < done {
+		return book.Forgotten(cm.Subtask, done, newest)
+	}
+	if newest <= cm.Checkpoint {
+		return nil
 	}
 	if marked, err := book.Marked(ctx, conn, cm.Subtask, cm.Checkpoint); err != nil || marked {
 		return err

@@ -169,7 +169,7 @@ func (c Config) Features() sink.Features {
 	c = c.WithDefaults()
 	f := sink.Features{AppendOnly: c.Mode == Append, Upsert: c.Mode != Append, NeedsKey: c.Mode != Append}
 	if c.transactional() {
-		f.Transactional, f.Marker = true, true
+		f.Transactional, f.Marker, f.MarkerStays = true, true, true
 		f.OneInFlight = c.Strategy == Prepared && c.Mode != Append
 	}
 	return f

@@ -83,3 +83,30 @@ func TestSiftIsFenced(t *testing.T) {
 		}
 	}
 }
+
+// A server that went back behind what this process has seen it commit, in a failover or to a
+// backup, is told from one that had nothing: the next commit declares the loss.
+func TestForgottenCommit(t *testing.T) {
+	for name, shape := range map[string]func(*Config){"prepared": variants["prepared append"], "staged": variants["staged append"]} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlow(newLab(t, pgtest.Shared(t), shape))
+			h := f.heir(memstore.New("x"))
+			commit := func(row string) error {
+				f.write(row)
+				cs := f.finish().Committables
+				_, err := h.c.Commit(t.Context(), h.publish(cs), cs[0])
+				return err
+			}
+			if err := commit("a=1"); err != nil {
+				t.Fatal(err)
+			}
+			f.exec("DELETE FROM etl.marker WHERE job = $1", f.job)
+			if err := commit("b=2"); stream.CodeOf(err) != "postgres.forgotten" || stream.ClassOf(err) != stream.DataLoss {
+				t.Errorf("the next commit says %v", err)
+			}
+			if got := f.text("SELECT string_agg(k || n, ' ' ORDER BY k) FROM " + f.cfg.Table); got != "a1" {
+				t.Errorf("the table has %s", got)
+			}
+		})
+	}
+}

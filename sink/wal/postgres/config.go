@@ -77,13 +77,13 @@ func (t target) Kind() string { return Kind }
 
 func (t target) Features() sink.Features {
 	keyed := t.cfg.Mode != sqltxn.Append
-	return sink.Features{Transactional: true, Marker: true, AppendOnly: !keyed, Upsert: keyed, NeedsKey: keyed}
+	return sink.Features{Transactional: true, Marker: true, MarkerStays: true, AppendOnly: !keyed, Upsert: keyed, NeedsKey: keyed}
 }
 
 func (t target) NewFront() wal.Front { return &front{cfg: t.cfg} }
 
 func (t target) NewBack() wal.Back {
-	return &back{cfg: t.cfg, retired: map[int]stream.CheckpointID{}, since: map[int]int{}}
+	return &back{cfg: t.cfg, retired: map[int]stream.CheckpointID{}, done: map[int]stream.CheckpointID{}, since: map[int]int{}}
 }
 
 func (c *Config) book(job string, uid stream.UID, l stream.Lineage) sqltxn.Book {

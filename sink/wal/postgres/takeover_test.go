@@ -50,3 +50,23 @@ func TestPreparedByTheDeliveryBefore(t *testing.T) {
 	}
 	l.exec("ROLLBACK PREPARED '" + other + "'")
 }
+
+// A server that went back behind what this process has delivered is told from one that had
+// nothing: the next delivery declares the loss.
+func TestForgottenDelivery(t *testing.T) {
+	l := newLab(t, pgtest.Shared(t), nil)
+	r := l.run(memstore.New("x"))
+	r.write("a=1")
+	if _, err := r.commit(r.publish()); err != nil {
+		t.Fatal(err)
+	}
+	l.exec("DELETE FROM etl.marker; DELETE FROM out")
+	r.write("b=2")
+	permit, cs := r.publish()
+	if _, err := r.commit(permit, cs[1:]); stream.CodeOf(err) != "postgres.forgotten" || stream.ClassOf(err) != stream.DataLoss {
+		t.Errorf("the next delivery says %v", err)
+	}
+	if got := l.text("SELECT count(*) FROM out"); got != "0" {
+		t.Errorf("%s rows are there", got)
+	}
+}
