@@ -98,6 +98,9 @@ type Parts struct {
 	// Notes are what the reader of the output should know, for plans, as far as it can
 	// be told before a server is asked.
 	Notes []string
+	// Outage says of a sink, for plans, what an outage of its outside does: "any outage loses
+	// nothing: ...". One whose transactions time out leaves it empty: that is arithmetic.
+	Outage string
 	// TimeoutKey is the key behind Sink.Features.Timeout, for messages.
 	TimeoutKey string
 	// Preflight connects and finds out what only the servers know; nil for nothing.

@@ -6,6 +6,7 @@ import (
 
 	"etl/checkpoint"
 	"etl/internal/invariant"
+	"etl/pipeline"
 	"etl/stream"
 )
 
@@ -69,6 +70,16 @@ type PlanTime struct {
 	Outage Duration `json:"outage,omitempty"`
 	// Transactions are the sinks whose transactions have a timeout.
 	Transactions []PlanTransaction `json:"transactions,omitempty"`
+	// Outages are the other sinks.
+	Outages []PlanOutage `json:"outages,omitempty"`
+	// Restarts is after how many restarts the job ends; absent for never.
+	Restarts *int `json:"restarts,omitempty"`
+}
+
+// PlanOutage is what an outage of a sink does.
+type PlanOutage struct {
+	Sink   string `json:"sink"`
+	Effect string `json:"effect"`
 }
 
 // PlanTransaction is the timeout of one sink.
@@ -119,7 +130,16 @@ func (j *Job) planTime() PlanTime {
 	if j.Policy.Mode == checkpoint.None {
 		return PlanTime{Mode: t.Mode}
 	}
+	switch n := j.Spec.Restart.strategy().Attempts; {
+	case n == pipeline.NoRestart:
+		t.Restarts = new(int)
+	case n > 0:
+		t.Restarts = &n
+	}
 	for _, c := range j.Components {
+		if c.parts.Outage != "" {
+			t.Outages = append(t.Outages, PlanOutage{c.Name, c.parts.Outage})
+		}
 		if !c.transactional(j.Policy.Mode) || c.parts.Sink.Features.Timeout == 0 {
 			continue
 		}

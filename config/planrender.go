@@ -135,7 +135,13 @@ func (p *Plan) renderTime(b *strings.Builder, s Style) {
 		rows = append(rows, []string{"state", p.State})
 	}
 	for _, x := range t.Transactions {
-		rows = append(rows, []string{x.Sink, fmt.Sprintf("transaction timeout %v - worst age %v = %v of outage that loses nothing", x.Timeout, t.WorstAge, x.Outage)})
+		rows = append(rows, []string{x.Sink, fmt.Sprintf("transaction timeout %v - worst age %v = %v of outage that loses nothing; after a longer one it goes back a checkpoint, or declares the loss (exit 5)", x.Timeout, t.WorstAge, x.Outage)})
+	}
+	for _, x := range t.Outages {
+		rows = append(rows, []string{x.Sink, x.Effect})
+	}
+	if t.Restarts != nil {
+		rows = append(rows, []string{"restarts", fmt.Sprintf("%d: an outage that outlasts them ends the job (exit 1), and the next run goes on from its last checkpoint", *t.Restarts)})
 	}
 	table(b, rows)
 }

@@ -63,6 +63,7 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	}
 	return config.Parts{
 		Detail: detail(s),
+		Outage: "nothing that is published is lost: a full disk is waited for, with restarts; a directory that may not be written ends the job (exit 3), and the next run goes on from its last checkpoint",
 		Probe:  func(context.Context, stream.World) []config.Found { return found(cfg) },
 		Writes: []config.Place{{System: "file", Name: filepath.Clean(s.Path)}},
 		Sink: &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(),

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -94,7 +95,8 @@ func newSink(c *config.Component, s *Sink) config.Parts {
 	}
 	own := walhttp.New(cfg)
 	return config.Parts{Detail: where(s.URL),
-		Sink: &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(), NewWriter: own.NewWriter, NewCommitter: own.NewCommitter},
+		Outage: fmt.Sprintf("any outage loses nothing: rows wait in the log, and at max_log %v or 500 checkpoints reading stops", s.MaxLog),
+		Sink:   &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(), NewWriter: own.NewWriter, NewCommitter: own.NewCommitter},
 		Limits: []config.Limit{{Level: config.AtLeastOnce, Setting: "type: http",
 			Why: "an endpoint cannot be asked what it has: at-least-once, duplicates carry the same key (Idempotency-Key)"}},
 		Notes: []string{"an endpoint that remembers keys takes each row once; one that is away is waited for while the log has room"}}

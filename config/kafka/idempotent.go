@@ -28,6 +28,7 @@ func idempotent(c *config.Component, s *Sink, e *encoding, cfg *kafka.Config, p 
 	p.Key = distribution(key, e.key)
 	c.Guard(config.Idempotent{Version: "auto", None: "a topic cannot refuse an older value", KeyPath: "key", Key: []string{key}, By: p.Key}, p)
 	p.Claims, p.TimeoutKey = nil, ""
+	p.Outage = "any outage loses nothing: records since the last checkpoint are written again; reading stops meanwhile"
 	own := *cfg
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: sink.Features{Ordered: true, Upsert: true, NeedsKey: true}, NewWriter: func() sink.Writer {
 		w := own

@@ -67,6 +67,9 @@ func (o Options) sink(c *config.Component, s *Sink) config.Parts {
 	case "wal":
 		return o.wal(c, s, cfg, encode, p)
 	}
+	if s.Delivery == "at_least_once" {
+		p.Outage = "any outage loses nothing: records since the last checkpoint are written again; reading stops meanwhile"
+	}
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(timeout), NewWriter: func() sink.Writer {
 		own := cfg
 		own.Encode = encode.encoder()

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 
 	"etl/checkpoint"
 	"etl/config"
@@ -30,6 +31,7 @@ func (o Options) wal(c *config.Component, s *Sink, two kafka.Config, encode *enc
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(), NewWriter: own.NewWriter, NewCommitter: own.NewCommitter}
 	p.Notes = []string{"readers must use isolation.level=read_committed",
 		"records wait in checkpoint storage until their checkpoint is complete, then go out in one short transaction: the brokers may be away for as long as they keep markers (offsets.retention.minutes)"}
+	p.Outage = fmt.Sprintf("an outage below the brokers' offsets.retention.minutes (7 days by default) loses nothing: records wait in the log, and at max_log %v or 500 checkpoints reading stops; after a longer one the job ends where it cannot tell what was delivered (exit 5)", s.MaxLog)
 	p.Preflight = func(ctx context.Context, w stream.World) (config.Facts, error) {
 		return config.Facts{}, cfg.Preflight(ctx, w, c.Job.Name, c.UID)
 	}

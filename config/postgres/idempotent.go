@@ -33,6 +33,7 @@ func (o Options) idempotent(c *config.Component, s *Sink, w *writing) config.Par
 	refuse(c, s, cfg.Problems())
 	own := postgres.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: own.Features(), NewWriter: own.NewWriter}
+	p.Outage = "any outage loses nothing: rows since the last checkpoint are written again; reading stops meanwhile"
 	p.Setup = setup(c, cfg.Setup, cfg.Initialise)
 	p.Preflight = func(ctx context.Context, world stream.World) (facts config.Facts, err error) {
 		f, errs := cfg.Preflight(ctx, world, c.Job.Name, c.UID)

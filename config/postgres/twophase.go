@@ -30,6 +30,7 @@ func (o Options) twoPhase(c *config.Component, s *Sink, w *writing) config.Parts
 	refuse(c, s, cfg.Problems())
 	own := postgres.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(), NewWriter: own.NewWriter}
+	p.Outage = outage(s)
 	if s.Delivery == "two_phase" {
 		p.Sink.NewCommitter = func() sink.Committer { return own.NewCommitter() }
 		p.Notes = strategyNotes(s)
@@ -65,6 +66,20 @@ func strategyNotes(s *Sink) []string {
 		return []string{"strategy staged: rows wait in a staging table until their checkpoint is complete"}
 	}
 	return []string{"strategy auto: prepared where no two rows can meet and the server allows it, else staged; the start says which and why"}
+}
+
+// outage says what becomes of rows while the server is away.
+func outage(s *Sink) string {
+	const loses, stops = "any outage loses nothing: ", "; reading stops meanwhile"
+	switch {
+	case s.Delivery == "at_least_once":
+		return loses + "rows since the last checkpoint are written again" + stops
+	case s.Strategy == string(postgres.Prepared):
+		return loses + "what is prepared has no time limit and waits in the server, with its locks" + stops
+	case s.Strategy == string(postgres.Staged):
+		return loses + "what is staged waits in the staging table" + stops
+	}
+	return loses + "what is prepared (with its locks, without a time limit) or staged waits in the server" + stops
 }
 
 // preflight asks the server what the file cannot tell: types, rights, and the strategy.

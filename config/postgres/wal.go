@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"etl/checkpoint"
 	"etl/config"
@@ -28,6 +29,7 @@ func (o Options) wal(c *config.Component, s *Sink, w *writing) config.Parts {
 	own := walpg.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: cfg.Features(), NewWriter: own.NewWriter, NewCommitter: own.NewCommitter}
 	p.Notes = []string{"rows wait in checkpoint storage until their checkpoint is complete, then go to the table in one transaction with its marker"}
+	p.Outage = fmt.Sprintf("any outage loses nothing: rows wait in the log, and at max_log %v or 500 checkpoints reading stops", s.MaxLog)
 	p.Setup = setup(c, cfg.Setup, cfg.Initialise)
 	p.Preflight = func(ctx context.Context, world stream.World) (facts config.Facts, err error) {
 		g, errs := cfg.Preflight(ctx, world, c.Job.Name, c.UID)

@@ -60,6 +60,7 @@ func newSink(c *config.Component, s *Sink) config.Parts {
 	}
 	own := redis.New(cfg)
 	p.Sink = &pipeline.Sink{Delivery: s.Delivery, Features: own.Features(), NewWriter: own.NewWriter}
+	p.Outage = "any outage loses nothing: rows since the last checkpoint are written again; reading stops meanwhile; a server that forgot what it had taken ends the job (exit 5)"
 	p.Preflight = func(ctx context.Context, w stream.World) (config.Facts, error) {
 		warnings, err := cfg.Preflight(ctx, w)
 		return config.Facts{Found: found(warnings, nil)}, err
