@@ -1,8 +1,8 @@
 package checkpoint
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"

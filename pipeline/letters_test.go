@@ -131,7 +131,9 @@ type memSink struct {
 
 func (m memSink) NewWriter() sink.Writer       { return m.make() }
 func (m memSink) NewCommitter() sink.Committer { return &memCommitter{o: m.o} }
-func (m memSink) Features() sink.Features      { return sink.Features{Transactional: true, Marker: true, MarkerStays: true} }
+func (m memSink) Features() sink.Features {
+	return sink.Features{Transactional: true, Marker: true, MarkerStays: true}
+}
 
 // checking rejects the key k1, and takes its time like slow.
 type checking struct{ slow }
