@@ -32,6 +32,8 @@ const (
 	PartReplaces            Rule = "part-replaces"                // altered: a stranger's file is gone
 	FenceIgnoresIntent      Rule = "fence-ignores-intent"         // missing
 	VersionGuardOmitted     Rule = "version-guard-omitted"        // a reader sees an older value
+	FencedIsFatal           Rule = "fenced-is-fatal"              // declared loss of what is there
+	FenceUnchecked          Rule = "fence-unchecked"              // a fenced process commits
 )
 
 // NoCooling breaks nothing: it takes a margin away. A subtask of a Kafka sink gets

@@ -73,7 +73,7 @@ var tiers = []tier{
 		pkgs: []string{"etl/sink/kafkatxn", "etl/sink/twophase/kafka", "etl/sink/twophase/postgres"}, flags: append(oneByOne, "-run=^("+strings.Join(slow, "|")+")$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1", "ETL_HEAL_TRIES=4")},
 	{name: "controls", group: "torture", about: "one rule broken at a time, which the tests of sinks for PostgreSQL and Redis must notice",
-		pkgs: []string{"etl/sink/idempotent/postgres", "etl/sink/idempotent/redis", "etl/sink/wal/postgres"}, flags: append(oneByOne, "-run=^TestControls$"),
+		pkgs: []string{"etl/sink/idempotent/postgres", "etl/sink/idempotent/redis", "etl/sink/sqltxn", "etl/sink/wal/postgres"}, flags: append(oneByOne, "-run=^TestControls$"),
 		env: append(real, "ETL_TEST_VIA=process", "ETL_SLOW=1")},
 	{name: "simulation", group: "torture", about: "the whole engine in virtual time: 200 seeds that must meet everything, and one rule broken at a time",
 		kinds: []string{"simulation"}, flags: []string{"-count=1", "-timeout=0"}, env: []string{"ETL_SLOW=1"}},

@@ -39,6 +39,9 @@ func (c *Client) commit(ctx context.Context, p *Payload, id stream.CheckpointID)
 		}
 		return c.visible(ctx, p, id, sink.Result{Outcome: sink.Done})
 	case Final:
+		if broken.Is(broken.FencedIsFatal) {
+			return sink.Result{Outcome: sink.Lost, Detail: err.Error()}, nil
+		}
 		return c.resolve(ctx, p, id, err)
 	}
 	return sink.Result{}, err
