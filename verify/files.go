@@ -43,15 +43,8 @@ func (t *fileTarget) list(ctx context.Context) error {
 	f := t.rows.spec
 	at := map[string]int{}
 	err := filepath.WalkDir(f.Path, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == f.Path:
-			return filepath.SkipAll // no file yet
-		case err != nil:
+		if file, err := walked(ctx, d, err); !file {
 			return err
-		case d.IsDir() && name == filepath.Join(f.Path, ".etl"):
-			return filepath.SkipDir
-		case d.IsDir():
-			return context.Cause(ctx)
 		}
 		rest, ok := strings.CutPrefix(d.Name(), f.prefix())
 		m := partForm.FindStringSubmatch(rest)
@@ -85,6 +78,23 @@ func (t *fileTarget) list(ctx context.Context) error {
 		})
 	}
 	return err
+}
+
+// walked reports whether a step of a walk came to a file. What is not there is no trouble:
+// the sink has not begun, or somebody removed an empty directory since it was listed. Hidden
+// directories are those of this sink and of others below its path.
+func walked(ctx context.Context, d fs.DirEntry, err error) (file bool, _ error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case d.IsDir() && d.Name() == ".etl":
+		return false, filepath.SkipDir
+	case d.IsDir():
+		return false, context.Cause(ctx)
+	}
+	return true, nil
 }
 
 func (t *fileTarget) compared() string {
@@ -132,15 +142,45 @@ func (f *fileTarget) read(ctx context.Context, c *recounting, t *target) error {
 	return f.pending(c, t)
 }
 
-// pending counts what is not shown yet.
+// pending counts what is not shown yet. What a process leaves that went on after it was
+// fenced is never shown, and the sink's next start removes it.
 func (t *fileTarget) pending(c *recounting, to *target) error {
 	f := t.rows.spec
-	names, err := filepath.Glob(filepath.Join(globQuote(f.Path), ".etl", globQuote(percent(f.Job, "-_")), globQuote(percent(f.UID, "-_")), "*", "*", "*.pending"))
+	home := filepath.Join(globQuote(f.Path), ".etl", globQuote(percent(f.Job, "-_")), globQuote(percent(f.UID, "-_")), "*", "*")
+	dirs, err := filepath.Glob(home)
 	if err != nil {
 		return err
 	}
-	c.r.found(&to.res, int64(len(names)), Finding{Kind: Uncommitted, Topic: to.topic, Why: "files that are written and not shown yet"})
+	newest := map[string]int64{} // attempt, by lineage
+	for _, dir := range dirs {
+		newest[filepath.Dir(dir)] = max(newest[filepath.Dir(dir)], attemptOf(dir))
+	}
+	names, err := filepath.Glob(filepath.Join(home, "*.pending"))
+	if err != nil {
+		return err
+	}
+	waiting := int64(0)
+	for _, name := range names {
+		dir := filepath.Dir(name)
+		if _, err := os.Stat(filepath.Join(dir, "intent")); err == nil || attemptOf(dir) >= newest[filepath.Dir(dir)] {
+			waiting++
+		}
+	}
+	if left := int64(len(names)) - waiting; left > 0 {
+		c.r.checked("%s: %s hidden files are left of a process that was fenced; nobody sees them, and the next start removes them", to.topic, thousands(left))
+	}
+	c.r.found(&to.res, waiting, Finding{Kind: Uncommitted, Topic: to.topic, Why: "files that are written and not shown yet"})
 	return nil
+}
+
+var epochForm = regexp.MustCompile(`^(?:dead-)?(?:open-)?(\d+)-\d+-\d+$`)
+
+// attemptOf returns the attempt in the name of an epoch's directory, 0 for none.
+func attemptOf(dir string) (n int64) {
+	if m := epochForm.FindStringSubmatch(filepath.Base(dir)); m != nil {
+		n, _ = strconv.ParseInt(m[1], 10, 64) // 0 for what no attempt has
+	}
+	return n
 }
 
 var globSpecial = regexp.MustCompile(`[*?\[\\]`)

@@ -3,8 +3,10 @@ package verify
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -259,6 +261,48 @@ func TestPendingFiles(t *testing.T) {
 		t.Error(describe(r))
 	}
 	if r := judgeFiles(t, filesSpec(dir, "json"), Options{Finished: true}, filesRows); r.OK {
+		t.Error(describe(r))
+	}
+}
+
+// A process that was stopped, fenced, and went on leaves hidden files, which nobody will ever
+// see: that is no fault, and hides none.
+func TestFilesOfAFencedProcess(t *testing.T) {
+	dir := t.TempDir()
+	writeAll(t, dir, ".jsonl", filesRows)
+	epoch := func(name string) { write(t, filepath.Join(dir, ".etl/shop/a%2Eb/4f0c", name), nil) }
+	epoch("2-0-1/intent") // of its successor
+	for _, left := range []string{"open-1-0-4", "open-1-1-3", "1-0-3", "dead-open-1-1-2"} {
+		epoch(left + "/000001.pending")
+	}
+	if r := judgeFiles(t, filesSpec(dir, "json"), Options{Finished: true}, filesRows); !r.OK || r.Uncommitted != 0 || !strings.Contains(strings.Join(r.Checked, " "), "4 hidden files") {
+		t.Error(describe(r))
+	}
+	for i, waits := range []string{"open-2-0-7/000001.pending", "2-1-6/000001.pending", "1-0-3/intent"} { // what is decided is to be shown, whoever wrote it
+		epoch(waits)
+		if r := judgeFiles(t, filesSpec(dir, "json"), Options{Finished: true}, filesRows); r.OK || r.Uncommitted != int64(i+1) {
+			t.Errorf("with %s: %s", waits, describe(r))
+		}
+	}
+}
+
+// A recount beside a running job meets directories that go while they are read: those of
+// epochs, also of other sinks below its path, and empty ones that a reader of the files
+// removes.
+func TestDirectoriesThatGo(t *testing.T) {
+	gone := &fs.PathError{Op: "readdirent", Path: "x", Err: fs.ErrNotExist}
+	if file, err := walked(t.Context(), nil, gone); file || err != nil {
+		t.Errorf("file %v, %v", file, err)
+	}
+	broken := &fs.PathError{Op: "readdirent", Path: "x", Err: fs.ErrPermission}
+	if file, err := walked(t.Context(), nil, broken); file || !errors.Is(err, broken) {
+		t.Errorf("file %v, %v", file, err)
+	}
+	dir := t.TempDir()
+	writeAll(t, dir, ".jsonl", filesRows)
+	part := partName(dir, "u0", 9, 1, ".jsonl")
+	write(t, filepath.Join(dir, "below", ".etl", filepath.Base(part)), []*order{orderOf(0)})
+	if r := judgeFiles(t, filesSpec(dir, "json"), Options{}, filesRows); !r.OK {
 		t.Error(describe(r))
 	}
 }
