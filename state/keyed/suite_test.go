@@ -13,7 +13,7 @@ func TestMemory(t *testing.T) { statetest.Run(t, features()) }
 // TestMemoryLarge has values that have mappings of their own.
 func TestMemoryLarge(t *testing.T) {
 	f := features()
-	f.Lengths, f.Steps = []int{100_000, 1_500_000}, 20
+	f.Lengths, f.Steps = []int{8, 8, 8, 64, 300, 5000, 5000, 100_000, 1_500_000}, 20
 	statetest.Run(t, f)
 }
 

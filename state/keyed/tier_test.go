@@ -53,7 +53,7 @@ type published struct {
 	want map[string]string
 }
 
-func (s *shop) pick(label string, n int) int { return rapid.IntRange(0, n-1).Draw(s.T, label) }
+func (s *shop) pick(label string, n int) int { return statetest.Pick(s.T, label, n) }
 
 func (s *shop) must(err error) {
 	if err != nil {

@@ -24,6 +24,7 @@ func TestSteps(t *testing.T) {
 		return b
 	}
 	f.Lengths = []int{20_000, 40_000, 40_000} // need several slices to be copied out
+	f.Steps, f.Expect = 80, happened
 	f.Step = func(b state.Backend) bool { return b.(*pebbledb.Backend).Step() }
 	f.Wait = synctest.Wait
 	f.Settle = func(b state.Backend) {

@@ -46,12 +46,12 @@ func (m *model) persist(t *task) error {
 	if len(t.queue) == 0 || t.running != nil {
 		return nil
 	}
-	if m.pick("upload fails", 6) == 0 {
+	if m.fails("upload fails", 6) {
 		m.w.Storage.mu.Lock()
 		m.w.Storage.FailAppends = 1
 		m.w.Storage.mu.Unlock()
 	}
-	if m.pick("base upload fails", 6) == 0 {
+	if m.fails("base upload fails", 6) {
 		m.w.Storage.mu.Lock()
 		m.w.Storage.FailCreates = 1
 		m.w.Storage.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *model) finished(t *task, p persisted) error {
 	case p.err != nil:
 		s.snap.Release(false)
 		c.aborted = true
-	case m.pick("acknowledgement is lost", 12) == 0:
+	case m.fails("acknowledgement is lost", 12):
 		s.snap.Release(false)
 		c.aborted = true
 	default:
@@ -134,7 +134,7 @@ func (m *model) finished(t *task, p persisted) error {
 		return nil
 	}
 	m.pending = m.pending[1:]
-	if !c.aborted && m.pick("aborted elsewhere", 6) > 0 {
+	if !c.aborted && !m.fails("aborted elsewhere", 6) {
 		m.publish(c)
 	}
 	return nil
@@ -169,7 +169,7 @@ func (m *model) publish(c *pending) {
 	m.retained = append(m.retained, &published{id: c.id, handles: c.handles, want: c.want})
 	m.retained = m.retained[max(0, len(m.retained)-retain):]
 	m.w.Storage.Keep(before, m.listed())
-	if m.pick("notification is lost", 5) > 0 {
+	if !m.fails("notification is lost", 5) {
 		m.backend.Completed(c.id)
 	}
 }

@@ -45,6 +45,7 @@ type model struct {
 	t    testing.TB
 	f    Features
 	pick picker
+	calm int // how many times rarer things fail: bases are made where little does
 
 	w        World
 	ctx      context.Context
@@ -107,6 +108,7 @@ func newModel(t testing.TB, f Features, pick picker) *model {
 	m.w.Budget = []int64{1, 8 << 20, 64 << 20}[pick("budget", 3)]
 	m.w.Full = pick("full", 4) == 0
 	m.w.Compact = pick("compact", 2) == 0
+	m.calm = 1 + 5*pick("calm", 2)
 	if f.NewDisk != nil {
 		m.w.Disk = f.NewDisk(t)
 	}
@@ -143,7 +145,7 @@ func (m *model) act() error {
 	t := m.tasks[m.pick("task", len(m.tasks))]
 	steps := 50
 	if m.f.Step != nil {
-		steps += 12
+		steps += 20
 	}
 	switch s := m.pick("step", steps); {
 	case s < 15:
@@ -164,7 +166,7 @@ func (m *model) act() error {
 		return m.settle()
 	case s < 48:
 		return m.round()
-	case s >= 60:
+	case s >= 68:
 		m.w.Storage.Hold(m.pick("hold", 2) == 0 && !m.w.Full) // a copy for one checkpoint is made by the step itself
 		return nil
 	case s >= 50:
@@ -173,6 +175,9 @@ func (m *model) act() error {
 	}
 	return m.crash()
 }
+
+// fails chooses one of n, and less often in a calm run.
+func (m *model) fails(label string, n int) bool { return m.pick(label, n*m.calm) == 0 }
 
 func (m *model) settle() error {
 	m.w.Storage.Hold(false)
@@ -272,7 +277,7 @@ func (m *model) crash() error {
 	var from *published
 	if l := len(m.retained); l > 0 {
 		i := l - 1
-		if m.pick("older", 5) == 0 {
+		if m.pick("older", 3) == 0 {
 			i = m.pick("retained", l)
 		}
 		before := m.listed()

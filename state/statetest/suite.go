@@ -24,7 +24,7 @@ func runModel(t *testing.T, f Features) {
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		inside(func() {
-			m := newModel(t, f, func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(r, label) })
+			m := newModel(t, f, func(label string, n int) int { return Pick(r, label, n) })
 			if err := m.run(); err != nil {
 				r.Fatalf("%s: %v", f.Name, err)
 			}
@@ -38,3 +38,20 @@ func runModel(t *testing.T, f Features) {
 		}
 	}
 }
+
+// Pick chooses one of n evenly, where rapid's ranges prefer what is small: a model
+// whose first choice is a failure would see little else.
+func Pick(r *rapid.T, label string, n int) int {
+	return rapid.Custom(func(r *rapid.T) int {
+		bits := 0
+		for range pickBits {
+			bits <<= 1
+			if rapid.Bool().Draw(r, "bit") {
+				bits++
+			}
+		}
+		return bits * n >> pickBits
+	}).Draw(r, label)
+}
+
+const pickBits = 10
