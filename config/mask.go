@@ -38,7 +38,8 @@ func (m maskedLine) column(c int) int {
 var (
 	// A key with its value on the same line, or with none.
 	keyValue = regexp.MustCompile(`["']?([A-Za-z][A-Za-z0-9_-]*)["']?\s*:(?:\s+|$)`)
-	userInfo = regexp.MustCompile(`://[^\s/@:]*:([^\s@]+)@`)
+	// What is before the last @, as a password may hold one.
+	userInfo = regexp.MustCompile(`://[^\s/@:]*:(\S+)@`)
 	// A password among the key=value pairs of an address.
 	parameter = regexp.MustCompile(`(?i)\bpassword=('[^']*'|[^=\s"'&,}][^\s"'&,}]*)`)
 	// What stands for a secret and is none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,9 @@ func (a *app) lint(cmd *cobra.Command, file string, probe bool) error {
 		ctx, cancel := a.patient(cmd)
 		defer cancel()
 		problems = job.Probe(ctx, a.world)
+		if ctx.Err() != nil { // that it was interrupted is no problem of the file
+			return context.Cause(ctx)
+		}
 	}
 	r := linted{Problems: problems}
 	r.Errors, r.Warnings = problems.Count()

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -64,7 +63,7 @@ func (r *reader) String() string {
 }
 
 // TestWaitingIsHeard: while a broker that says nothing is waited for, every command that
-// asks brokers says so.
+// asks brokers says so; that somebody then interrupts it is no problem of the file.
 func TestWaitingIsHeard(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.yaml")
 	const text = `
@@ -80,7 +79,8 @@ sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
 	for _, args := range [][]string{{"lint", "--probe"}, {"verify"}, {"run"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := &reader{until: "still waiting for broker k:1: it accepts connections and does not answer", enough: cancel}
-		a := &app{in: strings.NewReader(""), out: io.Discard, err: errs, world: stream.SystemWorld(nil)}
+		var out bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &out, err: errs, world: stream.SystemWorld(nil)}
 		a.world.Clock = &hurried{now: time.Unix(0, 0)}
 		a.world.Dial = func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
@@ -91,6 +91,9 @@ sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
 		root.SetArgs(append(args, file, "--data-dir", t.TempDir()))
 		if err := root.ExecuteContext(ctx); err == nil || ctx.Err() == nil {
 			t.Errorf("%v: %v; %s", args, err, errs)
+		}
+		if strings.Contains(out.String(), "context canceled") {
+			t.Errorf("%v shows %s", args, &out)
 		}
 		cancel()
 	}
