@@ -170,11 +170,11 @@ func setJSON(w pebble.Writer, key []byte, v any) error {
 func (b *Backend) settleMarks(base *base) {
 	marks := map[storeID]mark{}
 	for _, t := range b.tiers {
-		switch {
-		case t.moved != nil:
+		if k, ok := base.meta.marks[t.id]; ok {
+			marks[t.id] = k
+		}
+		if t.moved != nil {
 			marks[t.id] = *t.moved
-		case t.inBase:
-			marks[t.id] = base.meta.marks[t.id]
 		}
 	}
 	base.meta.marks, base.meta.moving = marks, false

@@ -249,3 +249,24 @@ func TestTwoBackends(t *testing.T) {
 	k.stop()
 	j.stop()
 }
+
+// TestBaseWithoutStore: an operator whose first changes are on their way to the base
+// when it is stored anew for another that was rescaled does not begin its chain on
+// it: nothing of it is in there.
+func TestBaseWithoutStore(t *testing.T) {
+	j := &job{t: t, fs: vfs.NewMem(), storage: statetest.NewStorage(), parallel: map[stream.UID]int{"a": 1}}
+	j.start(0, nil, "a")
+	j.set("a", "k", "a1")
+	hs, from := j.checkpoint(), j.id
+	j.stop()
+	j.parallel["a"] = 2
+	j.start(from, hs, "a", "b")
+	defer j.stop()
+	for range 2 { // what there is counts from the next batch
+		j.set("b", "k", "b1")
+	}
+	hs = j.checkpoint()
+	if hs["a"][0].Role != state.BaseFile || hs["b"][0].Role != state.Segment {
+		t.Errorf("a begins with a %s, b with a %s", hs["a"][0].Role, hs["b"][0].Role)
+	}
+}
