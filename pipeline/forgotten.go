@@ -19,11 +19,11 @@ func (a *attempt) unforgotten(ctx context.Context) error {
 		return nil
 	}
 	for uid, cs := range newestConfirmed(a.history()) {
-		n := a.graph.Node(uid)
-		if n == nil || n.Sink == nil || !n.Sink.Features.MarkerStays {
+		n, c := a.graph.Node(uid), a.committers[uid]
+		if c == nil || !n.Sink.Features.MarkerStays { // nil: the sink is gone, or the mode commits nothing any more
 			continue
 		}
-		got, err := a.committers[uid].Probe(ctx, cs, time.Time{})
+		got, err := c.Probe(ctx, cs, time.Time{})
 		if stream.ClassOf(err) == stream.RestoreRefused {
 			continue // a sink of another kind had the name
 		}

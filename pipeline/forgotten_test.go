@@ -62,3 +62,22 @@ func TestForgotten(t *testing.T) {
 		})
 	}
 }
+
+// TestForgottenNobodyCommits: a job that went on without transactions has nobody to ask.
+func TestForgottenNobodyCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 5)
+		if err := s.start(false); err != nil {
+			t.Fatal(err)
+		}
+		o := s.options()
+		o.Policy.Mode = checkpoint.AtLeastOnce
+		j, err := NewJob(s.graph(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
