@@ -70,7 +70,7 @@ func CompareCommittables(a, b Committable) int {
 type Permit struct {
 	id      stream.CheckpointID
 	attempt stream.Attempt
-	covered map[key]struct{}
+	covered map[key][]stream.Range
 }
 
 // ID returns the checkpoint the permit was minted for.
@@ -85,11 +85,14 @@ func (p Permit) Covers(c *Committable) bool {
 	return ok
 }
 
+// Sources returns what the published checkpoint says about where c's rows come from.
+func (p Permit) Sources(c *Committable) []stream.Range { return p.covered[c.key()] }
+
 // mint is called by Attempt only.
 func mint(m *Metadata, a stream.Attempt) Permit {
-	p := Permit{id: m.ID, attempt: a, covered: make(map[key]struct{}, len(m.Committables))}
+	p := Permit{id: m.ID, attempt: a, covered: make(map[key][]stream.Range, len(m.Committables))}
 	for i := range m.Committables {
-		p.covered[m.Committables[i].key()] = struct{}{}
+		p.covered[m.Committables[i].key()] = m.Committables[i].Sources
 	}
 	return p
 }

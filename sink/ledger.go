@@ -164,7 +164,7 @@ func (l *Ledger) Published(p checkpoint.Permit, retired map[stream.TaskID]stream
 		n.published = max(n.published, p.ID())
 		for i := range n.entries {
 			if e := &n.entries[i]; p.Covers(&e.c) {
-				e.permit, e.ready = p, true
+				e.permit, e.ready, e.c.Sources = p, true, p.Sources(&e.c)
 			}
 		}
 		if n.advance(stream.NoCheckpoint) {
