@@ -40,9 +40,10 @@ type Client struct {
 	TV     int16
 	Limits kafkaconn.Limits
 
-	mu     sync.Mutex
-	raw    map[bool]*kgo.Client // by "transaction version 2"
-	topics map[string]kafkaconn.TopicInfo
+	patience time.Duration // with one Commit
+	mu       sync.Mutex
+	raw      map[bool]*kgo.Client // by "transaction version 2"
+	topics   map[string]kafkaconn.TopicInfo
 }
 
 const (
@@ -61,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	if o.Conn.Log == nil {
 		o.Conn.Log = o.World.Log
 	}
-	c := &Client{o: o, raw: map[bool]*kgo.Client{}, topics: map[string]kafkaconn.TopicInfo{}}
+	c := &Client{o: o, patience: commitPatience, raw: map[bool]*kgo.Client{}, topics: map[string]kafkaconn.TopicInfo{}}
 	if err := c.open(ctx); err != nil {
 		c.Close()
 		return nil, err

@@ -21,13 +21,20 @@ const commitPatience = 30 * time.Second
 // readers can see it: EndTxn, verify, heal. An answer that proves nothing is resolved
 // by the marker. Errors are about rights and configuration, and end the attempt.
 func (c *Client) Commit(ctx context.Context, p *Payload, id stream.CheckpointID) (sink.Result, error) {
-	whole, cancel := context.WithTimeout(ctx, commitPatience)
+	whole, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	r, err := c.commit(whole, p, id)
-	if err != nil && ctx.Err() == nil && stream.ClassOf(err) == stream.Retry {
-		return sink.Result{Outcome: sink.Transient, Detail: err.Error()}, nil
+	if err == nil || ctx.Err() != nil || stream.ClassOf(err) != stream.Retry {
+		return r, err
 	}
-	return r, err
+	// Whether it is worth while to wait: not for a topic that is gone.
+	switch gone := c.remade(ctx, p); {
+	case errors.Is(gone, errRemade):
+		return sink.Result{Outcome: sink.Undecided, Detail: gone.Error()}, nil
+	case gone != nil && stream.ClassOf(gone) != stream.Retry:
+		return sink.Result{}, gone
+	}
+	return sink.Result{Outcome: sink.Transient, Detail: err.Error()}, nil
 }
 
 func (c *Client) commit(ctx context.Context, p *Payload, id stream.CheckpointID) (sink.Result, error) {

@@ -155,6 +155,23 @@ func TestTopicRemadeInDoubt(t *testing.T) {
 	}
 }
 
+// A topic that is deleted between the two phases and not made anew is said to be missing,
+// instead of a commit that is tried for ever.
+func TestTopicGoneInDoubt(t *testing.T) {
+	l := realLab(t, sharedBroker(t))
+	p := l.prepare(0, 0, id(1, 1), 10)
+	c := l.open()
+	if _, err := c.Probe(t.Context(), p, id(1, 1), time.Now()); err != nil { // it knows the topic now
+		t.Fatal(err)
+	}
+	l.drop()
+	c.patience = time.Second
+	r, err := c.Commit(t.Context(), p, id(1, 1))
+	if stream.CodeOf(err) != "kafka.topic_missing" || stream.ClassOf(err) != stream.Environment {
+		t.Errorf("%v (%s), %v", r.Outcome, r.Detail, err)
+	}
+}
+
 // Readers of a partition stop at the first open transaction, whoever owns it: a commit
 // is verified although another subtask's transaction holds back its rows.
 func TestVerifyDoesNotWaitForOthers(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -187,13 +188,24 @@ func (l *lab) payload(c *Client, t Txn, subtask, slot int, start time.Time, time
 		StartMillis: start.UnixMilli(), TimeoutMillis: timeout.Milliseconds(), Written: []Written{w}}
 }
 
-// remake deletes the topic and makes it anew.
-func (l *lab) remake() {
+// drop deletes the topic, and returns when brokers do not know it any more.
+func (l *lab) drop() {
 	l.t.Helper()
 	adm := kadm.NewClient(l.plain())
 	if r, err := adm.DeleteTopics(l.t.Context(), l.topic); errors.Join(err, r.Error()) != nil {
 		l.t.Fatal(err, r.Error())
 	}
+	l.eventually("the topic is gone", 30*time.Second, func() bool {
+		known, err := adm.ListTopics(l.t.Context(), l.topic)
+		return err == nil && errors.Is(known[l.topic].Err, kerr.UnknownTopicOrPartition)
+	})
+}
+
+// remake deletes the topic and makes it anew.
+func (l *lab) remake() {
+	l.t.Helper()
+	l.drop()
+	adm := kadm.NewClient(l.plain())
 	l.eventually("the topic can be made again", 30*time.Second, func() bool {
 		r, err := adm.CreateTopic(l.t.Context(), int32(l.parts), 1, nil, l.topic)
 		return err == nil && r.Err == nil
