@@ -198,7 +198,7 @@ func (w *writer) end() error {
 		return err
 	}
 	fault.Point("state.apply.done")
-	w.base.unflushed = true
+	w.base.unflushed.Store(true)
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	w.base.meta.marks[w.id] = w.next

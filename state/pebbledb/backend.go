@@ -62,8 +62,9 @@ type base struct {
 	// unchecked are files of an earlier life that may be the stored ones of the
 	// same name: their bytes are compared before one is taken for the other.
 	unchecked map[string]state.Handle
-	// unflushed: something was applied since the last flush. The keeper's.
-	unflushed bool
+	// unflushed: something was applied since the last flush, by the keeper or by stores
+	// that are being filled.
+	unflushed atomic.Bool
 }
 
 // New returns the backend of an attempt.

@@ -182,7 +182,7 @@ func (b *Backend) flush(n *base) error {
 		}
 	})
 	if err == nil {
-		n.unflushed = false
+		n.unflushed.Store(false)
 	}
 	return err
 }

@@ -104,7 +104,7 @@ func (b *Backend) work() bool {
 		b.copyPrivate(id)
 	case material:
 		b.beginMaterialize()
-	case base != nil && base.unflushed:
+	case base != nil && base.unflushed.Load():
 		if err := b.flush(base); err != nil {
 			b.fail(stream.Errorf(stream.Environment, "state.base_write", "write the local state base", b.cfg.Dir, "%w", err))
 		}
