@@ -123,17 +123,6 @@ func (b Book) Newest(ctx context.Context, c *pgconn.Conn, subtask int) (stream.C
 	return stream.CheckpointID(id), b.explain(err, "read marker")
 }
 
-// Forgotten is the error of a server whose newest marker of a subtask is has, although this
-// process has seen it commit had: rows are gone that nobody would ask about again (I13).
-func (b Book) Forgotten(subtask int, had, has stream.CheckpointID) error {
-	if markerNotRead() || markerOmitted() {
-		return nil
-	}
-	return stream.Errorf(stream.DataLoss, "postgres.forgotten", "commit", fmt.Sprintf("sink %s/%d", b.Sink, subtask),
-		"the server had committed checkpoint %s, and the newest that it has now is %s: it lost its last commits in a failover, was restored from a backup, or somebody deleted the markers", had, has).
-		WithFix("bring the server back to what it had; or start with --from a checkpoint and --accept-duplicates: the rows after it are written again")
-}
-
 // Foreign returns an error (RestoreRefused) when another lineage of the same job and sink
 // has committed: its rows are there already (I12).
 func (b Book) Foreign(ctx context.Context, c *pgconn.Conn) error {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"etl/checkpoint"
@@ -23,16 +22,14 @@ type Committer struct {
 	env   sink.CommitEnv
 	id    identity
 	pools *pools
-
-	mu   sync.Mutex
-	done map[int]stream.CheckpointID // the newest that is known to be committed, by subtask
+	seen  sqltxn.Seen
 }
 
 var _ sink.Committer = (*Committer)(nil)
 
 // Open connects and looks whether the books are there.
 func (c *Committer) Open(ctx context.Context, env sink.CommitEnv) (err error) {
-	c.env, c.done = env, map[int]stream.CheckpointID{}
+	c.env = env
 	c.id = identity{World: env.World, book: c.cfg.book(env.Job, env.UID, env.Lineage), attempt: env.Attempt}
 	if err := c.open(ctx); err != nil {
 		return fmt.Errorf("open committer of %s: %w", env.UID, err)
@@ -187,9 +184,7 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 		return sink.Result{Outcome: sink.Transient, Detail: err.Error()}, nil
 	}
 	if err == nil && (r.Outcome == sink.Done || r.Outcome == sink.Already) {
-		c.mu.Lock()
-		c.done[cm.Subtask] = max(c.done[cm.Subtask], cm.Checkpoint)
-		c.mu.Unlock()
+		c.seen.Committed(c.bookOf(p), cm.Subtask, cm.Checkpoint)
 	}
 	return r, err
 }
@@ -197,18 +192,9 @@ func (c *Committer) Commit(ctx context.Context, permit checkpoint.Permit, cm che
 // inOrder refuses to commit before what is committed already: a lane goes in id order (I5),
 // and its marker never goes back, unless the server does. What is committed itself is in order.
 func (c *Committer) inOrder(ctx context.Context, conn *pgconn.Conn, book sqltxn.Book, cm *checkpoint.Committable) error {
-	newest, err := book.Newest(ctx, conn, cm.Subtask)
-	if err != nil {
+	newest, err := c.seen.Newest(ctx, conn, book, cm.Subtask)
+	if err != nil || newest <= cm.Checkpoint {
 		return err
-	}
-	c.mu.Lock()
-	done := c.done[cm.Subtask]
-	c.mu.Unlock()
-	if newest < done {
-		return book.Forgotten(cm.Subtask, done, newest)
-	}
-	if newest <= cm.Checkpoint {
-		return nil
 	}
 	if marked, err := book.Marked(ctx, conn, cm.Subtask, cm.Checkpoint); err != nil || marked {
 		return err

@@ -20,10 +20,10 @@ type back struct {
 	env  sink.CommitEnv
 	book sqltxn.Book
 	pool *pgconn.Pool
+	seen sqltxn.Seen
 
 	mu      sync.Mutex
 	retired map[int]stream.CheckpointID // by subtask
-	done    map[int]stream.CheckpointID // the newest that is known to be delivered, by subtask
 	since   map[int]int                 // deliveries since old markers were purged
 }
 
@@ -139,9 +139,7 @@ func (b *back) Deliver(ctx context.Context, e *wal.Entry) (r sink.Result, err er
 		return err
 	})
 	if err == nil {
-		b.mu.Lock()
-		b.done[e.Subtask] = max(b.done[e.Subtask], e.Checkpoint)
-		b.mu.Unlock()
+		b.seen.Committed(d.book, e.Subtask, e.Checkpoint)
 		b.purge(whole, e.Subtask)
 	} else {
 		b.successor().Evict(ctx, err)
@@ -188,7 +186,7 @@ func (d *delivery) once(ctx context.Context, c *pgconn.Conn, bad sqltxn.Bad) (r 
 	if err := d.book.Fence(ctx, c, d.b.env.Attempt, false); err != nil {
 		return r, err
 	}
-	if err := d.unforgotten(ctx, c); err != nil {
+	if _, err := d.b.seen.Newest(ctx, c, d.book, d.e.Subtask); err != nil {
 		return r, err
 	}
 	fresh, err := d.book.Mark(ctx, c, d.e.Subtask, d.e.Checkpoint, d.e.Rows-int64(bad.Len()))
@@ -227,18 +225,6 @@ func explain(err error, g *sqltxn.Target) error {
 		return err
 	}
 	return pgconn.Explain(err, "deliver rows", g.Table.String())
-}
-
-// unforgotten refuses to deliver to a server that no longer has what it had.
-func (d *delivery) unforgotten(ctx context.Context, c *pgconn.Conn) error {
-	newest, err := d.book.Newest(ctx, c, d.e.Subtask)
-	d.b.mu.Lock()
-	done := d.b.done[d.e.Subtask]
-	d.b.mu.Unlock()
-	if err == nil && newest < done {
-		return d.book.Forgotten(d.e.Subtask, done, newest)
-	}
-	return err
 }
 
 // later refuses to deliver behind a later delivery of the lane: its rows would overwrite

@@ -83,7 +83,7 @@ func (t target) Features() sink.Features {
 func (t target) NewFront() wal.Front { return &front{cfg: t.cfg} }
 
 func (t target) NewBack() wal.Back {
-	return &back{cfg: t.cfg, retired: map[int]stream.CheckpointID{}, done: map[int]stream.CheckpointID{}, since: map[int]int{}}
+	return &back{cfg: t.cfg, retired: map[int]stream.CheckpointID{}, since: map[int]int{}}
 }
 
 func (c *Config) book(job string, uid stream.UID, l stream.Lineage) sqltxn.Book {
