@@ -28,12 +28,12 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "replay FILE", Short: "put the records of dead letters back into the topics they were read from, each exactly once", Args: oneFile,
 		Long: `Writes the original records of dead letters, key, value, headers and time, to the
 topics and partitions they were read from, in transactions. It ends with the letters
-that are there when it starts, in a topic, a table or files. Killed or stopped, the same command continues where it
-was, and nothing is written twice. Called again after its end it takes up the letters
-that have come since; --again puts all of them back once more. A replay that was cut off
-is finished first, also by --again: only one that has printed its result is begun anew.
-Letters that other flags select are another replay: what two of them select both is
-written twice.`,
+that are there when it starts, in a topic, a table or files. Killed or stopped, the same
+command continues where it was, and nothing is written twice. Called again after its end
+it takes up the letters that have come since; --again puts all of them back once more. A
+replay that was cut off is finished first, also by --again: only one that has printed
+its result is begun anew. Letters that other flags select are another replay: what two
+of them select both is written twice.`,
 		Example: "  etl dlq replay pipeline.yaml\n  etl dlq replay pipeline.yaml --component priced --dry-run\n  etl dlq replay pipeline.yaml --code json.syntax --to shop.orders.repair",
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.replayLetters(cmd, args[0], &f) }}
 	cmd.Flags().StringVar(&f.to, "to", "", "the topic to write to, on the cluster the records were read from; default the topic of each record")
