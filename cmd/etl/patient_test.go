@@ -92,8 +92,8 @@ sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
 		if err := root.ExecuteContext(ctx); err == nil || ctx.Err() == nil {
 			t.Errorf("%v: %v; %s", args, err, errs)
 		}
-		if strings.Contains(out.String(), "context canceled") {
-			t.Errorf("%v shows %s", args, &out)
+		if shows := out.String() + errs.String(); strings.Contains(shows, "context canceled") {
+			t.Errorf("%v shows %s", args, shows)
 		}
 		cancel()
 	}

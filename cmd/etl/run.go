@@ -114,6 +114,9 @@ func (a *app) run(cmd *cobra.Command, file string, f runFlags) error {
 // wrong.
 func (a *app) preflight(ctx context.Context, job *config.Job) error {
 	problems := job.Preflight(ctx, a.world)
+	if ctx.Err() != nil { // that it was interrupted is no problem of the file
+		return context.Cause(ctx)
+	}
 	if a.json {
 		return problems.Err()
 	}
