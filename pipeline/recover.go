@@ -151,9 +151,13 @@ func (a *attempt) decide(ctx context.Context, ev *sink.Evidence) error {
 	wanted := ev.Published[len(ev.Published)-1]
 	ahead := ev.Ahead(wanted, a.history())
 	if len(ahead) > 0 && !a.o.Restore.AcceptDuplicates {
+		fix := "restore the newest checkpoint"
+		if n := a.history().Newest(); n != nil && n.ID == wanted.ID {
+			fix = "this is the newest checkpoint the storage has: point storage at where the later ones are"
+		}
 		return stream.Errorf(stream.RestoreRefused, "restore.sink_ahead", "restore", wanted.ID.String(),
 			"the sinks are ahead of the checkpoint: %v; restoring it would write these rows again", ahead).
-			WithFix("restore the newest checkpoint, or accept the duplicates with --accept-duplicates")
+			WithFix("%s, or accept the duplicates with --accept-duplicates", fix)
 	}
 	if len(ahead) > 0 {
 		ev.Published, ev.AcceptAhead = []*checkpoint.Metadata{wanted}, true

@@ -104,7 +104,7 @@ func (s *sifter) try(lo, hi int) error {
 	s.found[s.chunk][lo] = err
 	if s.found.Len() > maxBad {
 		return stream.Errorf(stream.Failed, "postgres.too_many_bad_rows", "look for bad rows", "", "the server refuses more than %d rows of one checkpoint; the last one: %w", maxBad, pgconn.Explain(err, "", "")).
-			WithFix("compare columns: with the table; rows are in the source and will be read again")
+			WithFix("compare columns: with the table, mend it and start the job again: no row is lost")
 	}
 	return nil
 }

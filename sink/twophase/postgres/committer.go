@@ -237,7 +237,7 @@ func (c *Committer) merge(ctx context.Context, conn *pgconn.Conn, book sqltxn.Bo
 	// A lock is waited for less long than the try may take, so that it is known what was waited for.
 	got, rejects, err := book.Apply(ctx, conn, sqltxn.Application{Merge: m, Subtask: cm.Subtask, ID: cm.Checkpoint, Rows: cm.Rows, Attempt: c.env.Attempt,
 		LockTimeout: min(c.cfg.LockTimeout, patience(cm)/2), Sort: c.cfg.OnError != Fail})
-	if pgconn.Row(err) != nil {
+	if pgconn.Row(err) != nil && stream.CodeOf(err) != "postgres.too_many_bad_rows" {
 		return sink.Result{}, stream.Errorf(stream.Failed, "postgres.row_after_publish", "merge staged rows", fmt.Sprintf("checkpoint %s of %s", cm.Checkpoint, cm.Lane()),
 			"the table refuses a row: %w; the rows stay staged", pgconn.Explain(err, "", "")).
 			WithFix("mend the table and start the job again, or set on_error: skip or dead_letter, which puts such rows into %s", book.Schema+".reject")

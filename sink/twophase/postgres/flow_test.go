@@ -224,22 +224,42 @@ func TestBadRowGivesWay(t *testing.T) {
 	}
 }
 
+// More rows than are sorted out one by one mean that the table is wrong. Who puts rows
+// aside already is not told to do that.
+func TestTooManyRowsRefusedAfterThePermit(t *testing.T) {
+	f := newFlow(newLab(t, pgtest.Shared(t), variants["staged append"]))
+	var rows []string
+	for i := range 1002 {
+		rows = append(rows, fmt.Sprintf("k%d=%d", i, i))
+	}
+	f.write(rows...)
+	got := f.finish()
+	f.exec("ALTER TABLE " + f.cfg.Table + " ADD CHECK (n < 0)")
+	err := f.tryMerge(got.Committables[0])
+	if stream.ClassOf(err) != stream.Failed || stream.CodeOf(err) != "postgres.too_many_bad_rows" || strings.Contains(err.Error(), "on_error") {
+		t.Error(err)
+	}
+}
+
 // merge applies what is staged, as a committer does after the permit.
 func (f *flow) merge(c checkpoint.Committable) {
 	f.Helper()
+	if err := f.tryMerge(c); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *flow) tryMerge(c checkpoint.Committable) error {
 	p, err := decode(&c)
 	if err != nil {
-		f.Fatal(err)
+		return err
 	}
 	m := &Committer{sink: f.w.sink, cfg: f.w.cfg, id: f.w.id, pools: f.w.pools}
 	m.env.Attempt = 1
-	err = f.w.pools.commit.With(f.Context(), func(conn *pgconn.Conn) error {
+	return f.w.pools.commit.With(f.Context(), func(conn *pgconn.Conn) error {
 		_, err := m.merge(f.Context(), conn, m.bookOf(p), p.merge, &c)
 		return err
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
 }
 
 // Markers are deleted now and then, all but the newest: the table does not grow.
