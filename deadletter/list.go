@@ -63,9 +63,15 @@ func writeList(ctx context.Context, st checkpoint.Storage, ids []ID) ([]ID, erro
 	return ids, err
 }
 
+// mostLetters is how many letters one job puts back: its list is read as a whole. The
+// next one takes up the others.
+const mostLetters = 10_000_000
+
+var errFull = errors.New("the list is full")
+
 // list returns the letters that a job puts back: those of its list, or, at its very
-// beginning, all that are there and that no job before has.
-func list(ctx context.Context, l Letters, to *reading) ([]ID, error) {
+// beginning, those that are there and that no job before has, up to most of them.
+func list(ctx context.Context, l Letters, to *reading, most int) ([]ID, error) {
 	ids, ok, err := readList(ctx, to.own)
 	if ok || err != nil {
 		return ids, err
@@ -81,12 +87,16 @@ func list(ctx context.Context, l Letters, to *reading) ([]ID, error) {
 		}
 	}
 	_, err = l.Read(ctx, to.world, func(f *Found) error {
-		if !had[f.ID] {
-			ids = append(ids, f.ID)
+		if had[f.ID] {
+			return nil
 		}
+		if len(ids) == most {
+			return errFull
+		}
+		ids = append(ids, f.ID)
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errFull) {
 		return nil, err
 	}
 	return writeList(ctx, to.own, ids)

@@ -23,7 +23,7 @@ type listed struct {
 
 // newListed returns the source of a job. The list is written before it returns.
 func newListed(ctx context.Context, l Letters, to *reading) (source.Connector, error) {
-	ids, err := list(ctx, l, to)
+	ids, err := list(ctx, l, to, mostLetters)
 	return &listed{letters: l, to: to, ids: ids}, err
 }
 

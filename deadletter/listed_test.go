@@ -114,6 +114,23 @@ func TestListed(t *testing.T) {
 	}
 }
 
+// A list that is full leaves the rest to the jobs that follow.
+func TestFullList(t *testing.T) {
+	s := &shelf{letters: []rune("abcde")}
+	var before []checkpoint.Storage
+	for _, want := range []string{"ab", "cd", "e", ""} {
+		to := &reading{own: memstore.New(want), before: before, tally: &Tally{}}
+		if _, err := list(t.Context(), s, to, 2); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := opened(t, s, to, -1)
+		if got := taken(t, r); got != want {
+			t.Errorf("read %q, want %q", got, want)
+		}
+		before = append(before, to.own)
+	}
+}
+
 // The position counts what Poll has returned and nothing else, so that a barrier may come
 // between any two batches; a reader that is closed there ends its reading.
 func TestListedPositions(t *testing.T) {

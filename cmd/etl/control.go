@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"etl/internal/control"
+	"etl/pipeline"
 	"etl/stream"
 )
 
@@ -21,7 +27,7 @@ func (a *app) asking(use, what, short, long, example string, tell func(control.R
 			}
 			ctx, cancel := interrupted(cmd)
 			defer cancel()
-			r, err := control.Ask(ctx, dir, what)
+			r, err := a.ask(ctx, dir, what)
 			if err != nil {
 				return err
 			}
@@ -31,6 +37,35 @@ func (a *app) asking(use, what, short, long, example string, tell func(control.R
 			tell(r)
 			return a.done(cmd, r)
 		}}
+}
+
+// ask asks the running job, and says now and then what it is doing meanwhile.
+func (a *app) ask(ctx context.Context, dir, what string) (control.Reply, error) {
+	var told sync.WaitGroup
+	defer told.Wait()
+	waiting, answered := context.WithCancel(ctx)
+	defer answered()
+	told.Go(func() {
+		for pause := 5 * time.Second; a.world.Clock.Sleep(waiting, pause) == nil; pause = min(2*pause, time.Minute) {
+			r, err := control.Ask(waiting, a.world.Clock, dir, "status")
+			if err != nil || r.Status == nil {
+				continue
+			}
+			a.say("%s: still waiting; %s", what, statusLine(r.Status))
+			if r.Status.Error != "" {
+				a.say("  %s\n", r.Status.Error)
+			}
+			if what == "stop" {
+				a.say("  to end it without a final checkpoint: etl cancel\n")
+			}
+		}
+	})
+	return control.Ask(ctx, a.world.Clock, dir, what)
+}
+
+func statusLine(s *pipeline.Status) string {
+	return fmt.Sprintf("%s  attempt %d  restored %s  published %s  confirmed %s  failing %d  restarts %d\n", s.Phase, s.Attempt,
+		s.Restored, s.Published, s.Confirmed, s.Failing, s.Restarts)
 }
 
 func (a *app) stopCommand() *cobra.Command {
@@ -59,7 +94,6 @@ func (a *app) statusCommand() *cobra.Command {
 	return a.asking("status FILE", "status", "what a running job is doing",
 		`Prints the phase, the attempt and the newest checkpoints of the running job.`, "  etl status pipeline.yaml --json",
 		func(r control.Reply) {
-			a.print("%s  attempt %d  restored %s  published %s  confirmed %s  failing %d  restarts %d\n", r.Status.Phase, r.Status.Attempt,
-				r.Status.Restored, r.Status.Published, r.Status.Confirmed, r.Status.Failing, r.Status.Restarts)
+			a.print("%s", statusLine(r.Status))
 		})
 }

@@ -209,12 +209,12 @@ func (a *app) printLetters(r *lettersList) {
 		if l.Made {
 			record = "made of several"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.At, at, l.Component, l.Code, record, l.Message)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.At, at, printable(string(l.Component)), printable(l.Code), printable(record), printable(l.Message))
 	}
 	_ = w.Flush()
 	a.print("%s\n", plural(int(r.Total), "dead letter"))
 	for _, c := range r.Counts {
-		a.print("  %d  %s  %s\n", c.Letters, c.Component, c.Code)
+		a.print("  %d  %s  %s\n", c.Letters, printable(string(c.Component)), printable(c.Code))
 	}
 	if r.Others > 0 {
 		a.print("%s among them that are no dead letters\n", plural(int(r.Others), "record"))
@@ -261,30 +261,36 @@ func (a *app) showLetter(cmd *cobra.Command, file, place string, f *dlqFlags) er
 func (a *app) printLetter(l *deadletter.Found) {
 	x := newLetter(l)
 	a.print("at         %s in %s\n", x.At, l.Sink)
-	a.print("record     %s/%d@%d\n", x.Topic, x.Partition, x.Offset)
+	a.print("record     %s/%d@%d\n", printable(x.Topic), x.Partition, x.Offset)
 	if x.Time != nil {
 		a.print("time       %s\n", x.Time.Format(time.RFC3339Nano))
 	}
-	a.print("component  %s\ncode       %s\nmessage    %s\n", x.Component, x.Code, x.Message)
+	a.print("component  %s\ncode       %s\nmessage    %s\n", printable(string(x.Component)), printable(x.Code), printable(x.Message))
 	if x.Made {
 		a.print("made       of several records; replay leaves it out\n")
 	}
 	a.print("key        %s\n", payload(l.Key))
 	for _, h := range l.Headers {
-		a.print("header     %s: %s\n", h.Key, payload(h.Value))
+		a.print("header     %s: %s\n", printable(h.Key), payload(h.Value))
 	}
 	a.print("value      %s\n", payload(l.Value))
 }
 
-// payload prints bytes so that they do nothing to a terminal.
+// payload is printable for bytes, of which there may be none.
 func payload(b []byte) string {
 	if b == nil {
 		return "null"
 	}
-	if s := string(b); !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r == '\ufffd' }) {
-		return s
+	return printable(string(b))
+}
+
+// printable returns a text so that it does nothing to a terminal: who writes into a store
+// of letters may not be who reads them.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\ufffd' }) {
+		return fmt.Sprintf("%q", s)
 	}
-	return fmt.Sprintf("%q", b)
+	return s
 }
 
 // filter reads the flags; now is what durations count from.

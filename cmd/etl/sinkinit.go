@@ -49,7 +49,7 @@ func (a *app) sinkInit(cmd *cobra.Command, file string, f initFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interrupted(cmd)
+	ctx, cancel := a.patient(cmd)
 	defer cancel()
 	done, problems := job.Setup(ctx, a.world, f.role, f.apply)
 	if !a.json {

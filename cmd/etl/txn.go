@@ -84,7 +84,7 @@ func (a *app) txnList() *cobra.Command {
 	cmd := &cobra.Command{Use: "ls FILE", Short: "list what is in doubt, and what is right for each", Args: oneFile,
 		Example: "  etl txn ls pipeline.yaml\n  etl txn ls pipeline.yaml --prefix etl.old-job.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := interrupted(cmd)
+			ctx, cancel := a.patient(cmd)
 			defer cancel()
 			_, j, err := a.engineJob(ctx, args[0])
 			if err != nil {
@@ -207,7 +207,7 @@ for one of them.`,
 }
 
 func (a *app) endDoubts(cmd *cobra.Command, file string, ids []string, verb string, right pipeline.Advice, what pipeline.Settlement, f ending) error {
-	ctx, cancel := interrupted(cmd)
+	ctx, cancel := a.patient(cmd)
 	defer cancel()
 	job, j, err := a.engineJob(ctx, file)
 	if err != nil {

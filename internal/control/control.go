@@ -161,20 +161,55 @@ func reply(w http.ResponseWriter, r Reply) {
 	_ = json.NewEncoder(w).Encode(r) // the client is gone: nobody to tell
 }
 
-// Ask sends one request (status, stop, cancel, checkpoint) to the running job
-// whose data lies in dir, and waits for its answer.
-func Ask(ctx context.Context, dir, what string) (Reply, error) {
-	for _, a := range attempts(dir) {
-		r, err := ask(ctx, socketPath(dir, a), what)
-		if err == nil {
+// While an attempt ends and the next begins nobody listens: an answer that is lost is
+// asked for again this often, and so long apart.
+const (
+	askAgain   = 50
+	askAgainIn = 200 * time.Millisecond
+)
+
+// Ask sends one request (status, stop, cancel, checkpoint) to the running job whose data
+// lies in dir, and waits for its answer. An attempt that ends takes its socket with it:
+// the question is put to the next one, all of which may be asked twice.
+func Ask(ctx context.Context, clock stream.Clock, dir, what string) (Reply, error) {
+	for lost := 0; ; lost++ {
+		r, heard, err := askAll(ctx, dir, what)
+		switch {
+		case err == nil:
 			return r, nil
+		case ctx.Err() != nil:
+			return r, context.Cause(ctx)
+		case heard:
+			lost = 0
+		case lost == 0:
+			return r, stream.Errorf(stream.Environment, "control.not_running", what, dir, "no process of this job answers").
+				WithFix("start it with: etl run FILE")
+		case lost > askAgain:
+			return r, stream.Errorf(stream.Environment, "control.lost", what, dir, "the process that was asked is gone, and its answer with it").
+				WithFix("see what it logged; etl status FILE says whether another one runs")
 		}
-		if ctx.Err() != nil {
+		if err := clock.Sleep(ctx, askAgainIn); err != nil {
 			return r, context.Cause(ctx)
 		}
 	}
-	return Reply{}, stream.Errorf(stream.Environment, "control.not_running", what, dir, "no process of this job answers").
-		WithFix("start it with: etl run FILE")
+}
+
+var errNobody = errors.New("nobody listens")
+
+// askAll asks the attempts, the highest first, and reports whether one of them took the
+// question, though its answer may be lost.
+func askAll(ctx context.Context, dir, what string) (r Reply, heard bool, err error) {
+	err = errNobody
+	for _, a := range attempts(dir) {
+		if r, err = ask(ctx, socketPath(dir, a), what); err == nil || ctx.Err() != nil {
+			return r, true, err
+		}
+		var dial *net.OpError
+		if !errors.As(err, &dial) || dial.Op != "dial" {
+			return r, true, err
+		}
+	}
+	return r, false, err
 }
 
 // attempts returns the numbers of the sockets in dir, highest first.
