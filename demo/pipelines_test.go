@@ -92,6 +92,7 @@ func events(rng *rand.Rand, n int) (out []*kgo.Record) {
 // etl verify agrees with etl run about everything a pipeline can hold, also after
 // kills; and does not agree when a row is missing.
 func TestVerifyAgreesWithRun(t *testing.T) {
+	t.Parallel()
 	w := worker(t)
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "events", "more", "copies", "all", "users"))
 	if err != nil {

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +14,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(cleaning{m}) }
+// beside is how many demos run at the same time. They mostly wait.
+const beside = "4"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(beside)
+	}
+	goleak.VerifyTestMain(cleaning{m})
+}
 
 // cleaning removes the built worker behind the tests.
 type cleaning struct{ m *testing.M }
@@ -73,7 +83,7 @@ func TestExactlyOnce(t *testing.T) {
 	w := worker(t)
 	dir := tempIsOurs(t)
 	var out bytes.Buffer
-	r, err := Run(t.Context(), Options{Out: &out, Start: w, Kills: 3, Records: 12_000})
+	r, err := Run(t.Context(), Options{Out: &out, Start: w, Kills: 3, Records: 8_000})
 	t.Log("\n" + out.String())
 	if err != nil {
 		t.Fatal(err)
@@ -88,32 +98,33 @@ func TestExactlyOnce(t *testing.T) {
 // says, and none of them loses or doubles anything.
 func TestEveryPoint(t *testing.T) {
 	w := worker(t)
-	for _, weakly := range []bool{false, true} {
-		points := weak
-		if !weakly {
-			points = nil
-			for i, p := range others {
-				if p.recovery || i < len(between) { // what recovers must have something to recover
-					points = append(points, between[i%len(between)])
+	var strong [2][]point // two demos beside each other
+	for i, p := range others {
+		s := &strong[i%2]
+		if p.recovery || i < len(between) { // what recovers must have something to recover
+			*s = append(*s, between[i%len(between)])
+		}
+		*s = append(*s, p)
+	}
+	for name, points := range map[string][]point{"exactly once": strong[0], "exactly once, the others": strong[1], "at least once": weak} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			r, err := Run(t.Context(), Options{Out: &out, Start: w, Records: 4000 * int64(len(points)), AtLeastOnce: name == "at least once", points: points})
+			t.Log("\n" + out.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.OK {
+				t.Errorf("%+v", r)
+			}
+			for i, p := range points {
+				if i >= len(r.Kills) || r.Kills[i] != p.name {
+					t.Errorf("kill %d was to be at %s: %v", i, p.name, r.Kills)
+					break
 				}
-				points = append(points, p)
 			}
-		}
-		var out bytes.Buffer
-		r, err := Run(t.Context(), Options{Out: &out, Start: w, Records: 4000 * int64(len(points)), AtLeastOnce: weakly, points: points})
-		t.Log("\n" + out.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !r.OK {
-			t.Errorf("%+v", r)
-		}
-		for i, p := range points {
-			if i >= len(r.Kills) || r.Kills[i] != p.name {
-				t.Errorf("kill %d was to be at %s: %v", i, p.name, r.Kills)
-				break
-			}
-		}
+		})
 	}
 }
 

@@ -50,11 +50,11 @@ var (
 
 // slow are the tests that do more with ETL_SLOW or ETL_HEAL_TRIES.
 var slow = []string{"TestExpiredMarkerOnABroker", "TestBrokerKilledAtEndTxn", "TestBrokerKilledWhileFencing", "TestBrokerKilledUnderTheWriter",
-	"TestConformance", "TestControls"}
+	"TestConformance", "TestConformanceOnOldKafka", "TestControls"}
 
 // tiers in the order they run: what fails quickly comes first.
 var tiers = []tier{
-	{name: "lint", group: "test", about: "format, vet, the house rules; make lint has staticcheck, too", command: []string{"scripts/lint.sh", "quick"}},
+	{name: "lint", group: "test", about: "format and the house rules; make lint has vet and staticcheck, too", command: []string{"scripts/lint.sh", "quick"}},
 	{name: "unit", group: "test", about: "pure packages, model tests, seeds of the fuzzers", kinds: []string{"unit"}},
 	{name: "scenarios", group: "test", about: "coordinator, aligner, log as stories", kinds: []string{"scenarios"}},
 	{name: "kfake", group: "test", about: "commands and adapters on the in-process broker; the whole engine in virtual time, 60 seeds", kinds: []string{"kfake", "simulation"}, env: []string{"ETL_SIM_SEEDS=60"}},
