@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,18 +46,7 @@ func (c impatient) Sleep(ctx context.Context, d time.Duration) error {
 // TestStopSaysWhatItWaitsFor: who stops a job hears what keeps it from ending, more and
 // more rarely, and how to end it all the same.
 func TestStopSaysWhatItWaitsFor(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "p.yaml")
-	const text = `
-name: waits
-http: none
-connections: { main: { type: kafka, seed_brokers: ["k:1"] } }
-sources: { in: { type: kafka, connection: main, topics: [a], decode: text } }
-sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
-`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, dir := waits(t), t.TempDir()
 	j := stuck{asked: make(chan struct{})}
 	job := control.NewServer(j, filepath.Join(dir, "waits"), t.Logf)
 	if err := job.Listen(1); err != nil {

@@ -62,10 +62,10 @@ func (r *reader) String() string {
 	return r.all.String()
 }
 
-// TestWaitingIsHeard: while a broker that says nothing is waited for, every command that
-// asks brokers says so; that somebody then interrupts it is no problem of the file.
-func TestWaitingIsHeard(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "p.yaml")
+// waits is a pipeline file whose broker is nowhere.
+func waits(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "p.yaml")
 	const text = `
 name: waits
 http: none
@@ -76,6 +76,13 @@ sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// TestWaitingIsHeard: while a broker that says nothing is waited for, every command that
+// asks brokers says so; that somebody then interrupts it is no problem of the file.
+func TestWaitingIsHeard(t *testing.T) {
+	file := waits(t)
 	for _, args := range [][]string{{"lint", "--probe"}, {"verify"}, {"run"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := &reader{until: "still waiting for broker k:1: it accepts connections and does not answer", enough: cancel}

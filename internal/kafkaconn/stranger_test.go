@@ -16,35 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/internal/peer"
+	"etl/internal/peer/peertest"
 	"etl/stream"
 )
-
-// listen returns the address of a listener whose connections go to serve, which may keep
-// them open until the test ends.
-func listen(t *testing.T, serve func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var open []net.Conn
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			open = append(open, c)
-			serve(c)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-done
-		for _, c := range open {
-			_ = c.Close()
-		}
-	})
-	return l.Addr().String()
-}
 
 func speaksHTTP(c net.Conn) {
 	_, _ = bufio.NewReader(c).Peek(1)
@@ -76,7 +50,7 @@ func TestStrangers(t *testing.T) {
 		{"nothing", silent, nil, stream.Retry, "kafka.unreachable", "accepts connections and does not answer", "whether the broker hangs"},
 		{"no TLS", func(c net.Conn) { _ = c.Close() }, &TLS{}, stream.Retry, "kafka.tls", "handshake", "remove tls"},
 	} {
-		addr := listen(t, tc.serve)
+		addr := peertest.Listen(t, tc.serve)
 		cl := client(t, Config{SeedBrokers: []string{addr}, TLS: tc.tls}, kgo.RetryTimeout(time.Millisecond), kgo.RequestTimeoutOverhead(100*time.Millisecond))
 		_, err := ReadLimits(t.Context(), cl)
 		var e *stream.Error

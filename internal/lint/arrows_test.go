@@ -51,6 +51,7 @@ var rooms = []room{
 
 	// Beside pipeline, never meeting it: only cmd joins the two.
 	{"internal/peer", "stream", ""},
+	{"internal/peer/peertest", "", "testlib"},
 	{"internal/kafkaconn", ground + "stream internal/peer", "kafka"},
 	{"internal/pgconn", ground + "stream internal/peer", "pgx"},
 	{"sink/kafkatxn", contracts + "sink internal/kafkaconn", "kafka"},
@@ -100,7 +101,7 @@ var rooms = []room{
 }
 
 // support is what "*" leaves out and "test" lets in.
-const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest sink/idempotent/storetest checkpoint/storagetest config/configtest integration/..."
+const support = "internal/testservice internal/kafkatest internal/pgtest internal/redistest internal/simtest/... state/statetest sink/sinktest sink/sqltxn/sqltest sink/kafkatxn/txntest sink/idempotent/storetest checkpoint/storagetest config/configtest internal/peer/peertest integration/..."
 
 // programs are imported by nobody.
 const programs = "cmd/... bench/... examples/... internal/testrun internal/lint"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"etl/internal/peer/peertest"
 	"etl/stream"
 )
 
@@ -15,33 +16,15 @@ import (
 // connection with answer and, if asked to, ends it. It keeps the others until the test ends.
 func behind(t *testing.T, answer string, ends bool) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var open []net.Conn
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			open = append(open, c)
-			if answer != "" {
-				_, _ = bufio.NewReader(c).Peek(1)
-				_, _ = io.WriteString(c, answer)
-			}
-			if ends {
-				_ = c.Close()
-			}
+	return peertest.Listen(t, func(c net.Conn) {
+		if answer != "" {
+			_, _ = bufio.NewReader(c).Peek(1)
+			_, _ = io.WriteString(c, answer)
 		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-done
-		for _, c := range open {
+		if ends {
 			_ = c.Close()
 		}
 	})
-	return l.Addr().String()
 }
 
 // TestAttempts: a connection that fails is told in one line and once, whatever number of
