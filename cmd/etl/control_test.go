@@ -69,7 +69,7 @@ func TestStopSaysWhatItWaitsFor(t *testing.T) {
 			t.Errorf("a pause of %v, want %v", got, want)
 		}
 	}
-	if s := errs.String(); !strings.Contains(s, "stop: still waiting; running  attempt 1  restored -  published 1.8") || !strings.Contains(s, "no space left on device") {
+	if s := errs.String(); !strings.Contains(s, "stop: still waiting; running  attempt 1  restored -  published 1.8") || !strings.Contains(s, "no space left on device") || !strings.Contains(s, "without a final checkpoint: etl cancel") {
 		t.Errorf("it says %s", s)
 	}
 	if s := out.String(); !strings.Contains(s, "stopped at checkpoint") {
