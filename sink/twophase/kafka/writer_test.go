@@ -238,26 +238,40 @@ func TestReadyProducerIsRenewed(t *testing.T) {
 	j := one(t, nil, kfake.BrokerConfigs(map[string]string{"transactional.id.expiration.ms": "3600000"}))
 	j.world.Clock = clock
 	j.start()
-	var inits atomic.Int32
-	j.fake.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
-		j.fake.KeepControl()
-		inits.Add(1)
-		return nil, nil, false
-	})
-	w := j.writers[0]
-	p, err := w.factory.take(t.Context())
+	f := j.writers[0].factory
+	old, err := f.take(t.Context())
 	j.must(err)
-	w.spare = p
-	inits.Store(0)
-	clock.by.Store(int64(31 * time.Minute)) // the next one is ready since then, or soon
+	clock.by.Store(int64(31 * time.Minute))
+	seen := make(chan struct{})
+	go func() { // old is ready since then; so may be the one that was made meanwhile
+		f.ready <- old
+		close(seen)
+	}()
+	for waiting := true; waiting; {
+		p, err := f.take(t.Context())
+		j.must(err)
+		if age := clock.Now().Sub(p.ready); age > 30*time.Minute {
+			t.Fatalf("slot %d is relied on %s after it was initialised", p.slot.n, age)
+		}
+		f.drop(p.cl)
+		f.slots.giveBack(p.slot)
+		select {
+		case <-seen:
+			waiting = false
+		default:
+		}
+	}
+	f.mu.Lock()
+	kept := f.live[old.cl]
+	f.mu.Unlock()
+	if kept {
+		t.Error("the client of the old one is still open")
+	}
 	for range 3 {
 		j.write(2)
 		j.checkpoint()
 	}
 	j.wantExactly(6)
-	if inits.Load() < 3 {
-		t.Errorf("initialised %d times", inits.Load())
-	}
 }
 
 // skewed is a clock that was moved.
