@@ -5,38 +5,53 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
+
+// reserved keeps, for the life of this program, the sockets by which other test programs
+// see that a port is taken although nobody listens there: its server is being started, or
+// is down to be started again. Servers use TCP, so UDP is free to say so.
+var reserved struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
 
 // FreePort picks a free port of 127.0.0.1 below the range of outgoing
 // connections, which begins at 32768: a server that is down for a restart must
-// find its port free again.
+// find its port free again. No other program that asks here is given it while this one
+// lives, nor is this one again: two servers on one port are one server, which answers for
+// both, and is killed under both.
 func FreePort() (int, error) {
+	reserved.Lock()
+	defer reserved.Unlock()
 	for range 1000 {
 		port := 15000 + rand.IntN(15000)
-		l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+		u, err := net.ListenPacket("udp4", Loopback(port))
 		if err != nil {
-			continue // taken
+			continue // somebody's who asked here
 		}
-		if err := l.Close(); err == nil {
-			return port, nil
+		l, err := net.Listen("tcp4", Loopback(port))
+		if err == nil {
+			err = l.Close()
 		}
+		if err != nil {
+			_ = u.Close() // nothing was written
+			continue
+		}
+		reserved.sockets = append(reserved.sockets, u)
+		return port, nil
 	}
 	return 0, fmt.Errorf("no free port of 127.0.0.1 between 15000 and 30000")
 }
 
 // FreePorts is n different ones.
-func FreePorts(n int) ([]int, error) {
-	seen := map[int]bool{}
-	var ports []int
+func FreePorts(n int) (ports []int, err error) {
 	for len(ports) < n {
 		port, err := FreePort()
 		if err != nil {
 			return nil, err
 		}
-		if !seen[port] {
-			seen[port] = true
-			ports = append(ports, port)
-		}
+		ports = append(ports, port)
 	}
 	return ports, nil
 }

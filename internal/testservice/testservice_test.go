@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,16 +180,37 @@ func TestFoldersOfDeadProgramsAreRemoved(t *testing.T) {
 	}
 }
 
-func TestFreePortsDiffer(t *testing.T) {
-	ports, err := FreePorts(20)
+// 500 of 15000 ports, drawn without a memory, would hardly ever differ.
+func TestFreePortIsGivenOnce(t *testing.T) {
+	ports, err := FreePorts(500)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}
 	for _, p := range ports {
 		if seen[p] || p < 15000 || p >= 32768 {
-			t.Errorf("port %d twice or out of range in %v", p, ports)
+			t.Errorf("port %d twice or out of range", p)
 		}
 		seen[p] = true
+	}
+}
+
+// What another program sees of a port while its server is not there yet, or not there for
+// a while.
+func TestFreePortIsKept(t *testing.T) {
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := net.ListenPacket("udp4", Loopback(port)); err == nil {
+		_ = u.Close() // nothing was written
+		t.Error("another program would be given this port, too")
+	}
+	l, err := net.Listen("tcp4", Loopback(port))
+	if err != nil {
+		t.Fatalf("no server can listen there: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
