@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"etl": main})
 }
 
+// patience is how long a script waits for what a job does in its own time.
+const patience = time.Minute
+
 // TestScripts runs every command as a user would, each script in a folder of its
 // own with a broker of its own (kfake; KAFKA_BROKERS names it).
 func TestScripts(t *testing.T) {
@@ -79,12 +82,12 @@ func produceCmd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// consumeCmd: consume TOPIC FILE writes the committed records, one a line, sorted
-// by partition and offset.
+// consumeCmd: consume TOPIC FILE [N] writes the committed records, one a line, sorted
+// by partition and offset; for a job that is at work, it waits for N of them.
 func consumeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	cl := scriptClient(ts, kgo.ConsumeTopics(args[0]), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(50*time.Millisecond))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, args[0])
 	ts.Check(err)
@@ -94,16 +97,25 @@ func consumeCmd(ts *testscript.TestScript, _ bool, args []string) {
 			left[o.Partition] = o.Offset
 		}
 	})
+	missing := 0
+	if len(args) > 2 {
+		missing, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
 	var out bytes.Buffer
-	for len(left) > 0 && ctx.Err() == nil {
+	for len(left) > 0 || missing > 0 {
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 			if !r.Attrs.IsControl() {
 				fmt.Fprintf(&out, "%s\t%s\n", r.Key, r.Value)
+				missing--
 			}
 			if r.Offset+1 >= left[r.Partition] {
 				delete(left, r.Partition)
 			}
 		})
+		if ctx.Err() != nil {
+			ts.Fatalf("consume %s: not read are %v and %d records more; read is\n%s", args[0], left, missing, out.String())
+		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out.Bytes(), 0o600))
 }
@@ -130,7 +142,7 @@ func awaitCmd(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		err := ts.Exec("etl", args[1:]...)
 		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
