@@ -84,7 +84,7 @@ func prepare(t *testing.T, b *kafkatest.Broker, topic string, n int) *kmsg.EndTx
 func commit(t *testing.T, b *kafkatest.Broker, req *kmsg.EndTxnRequest) {
 	t.Helper()
 	cl := b.Client(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		resp, err := req.RequestWith(ctx, cl)
@@ -117,7 +117,7 @@ func offsets(t *testing.T, b *kafkatest.Broker, topic string) (stable, all int64
 func consume(t *testing.T, b *kafkatest.Broker, topic string, n int) (got int) {
 	t.Helper()
 	cl := b.Client(t, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for got < n && ctx.Err() == nil {
 		got += cl.PollFetches(ctx).NumRecords()
@@ -226,7 +226,7 @@ func TestBrokerDiesWithItsProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for deadline := time.Now().Add(20 * time.Second); cl.Ping(t.Context()) == nil; {
+	for deadline := time.Now().Add(time.Minute); cl.Ping(t.Context()) == nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("the broker outlives its program")
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -52,10 +53,28 @@ func (s *Server) CreateTopic(ctx context.Context, name string, partitions int, c
 		settings[k] = &v
 	}
 	adm := kadm.NewClient(cl)
-	if _, err := adm.CreateTopic(ctx, int32(partitions), 1, settings, name); err != nil {
+	if err := create(ctx, adm, name, partitions, settings); err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
 	}
 	return awaitLeaders(ctx, adm, name, partitions)
+}
+
+// create asks until there is a broker to take the replica: one whose machine was too busy
+// for its heartbeats is fenced, and so not there, until the next of them.
+func create(ctx context.Context, adm *kadm.Client, name string, partitions int, settings map[string]*string) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := adm.CreateTopic(ctx, int32(partitions), 1, settings, name)
+		if !errors.Is(err, kerr.InvalidReplicationFactor) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // awaitLeaders polls: creation returns before the broker has taken up the partitions.

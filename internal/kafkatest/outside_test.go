@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestVisible: of two transactions on a partition the first has ended, before or behind the
@@ -22,7 +24,7 @@ func TestVisible(t *testing.T) {
 			open := func(opts ...kgo.Opt) (*kgo.Client, error) {
 				return kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			write := func(id, value string) *kgo.Client {
 				cl, err := open(kgo.TransactionalID(id), kgo.DefaultProduceTopic("out"))
@@ -66,5 +68,30 @@ func TestVisible(t *testing.T) {
 				want()
 			}
 		})
+	}
+}
+
+// TestTopicOfAFencedBroker: while its only broker is fenced a cluster makes no topics.
+func TestTopicOfAFencedBroker(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.ControlKey(int16(kmsg.CreateTopics), func(r kmsg.Request) (kmsg.Response, error, bool) { // the first only
+		resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
+		topic := kmsg.NewCreateTopicsResponseTopic()
+		topic.Topic, topic.ErrorCode = r.(*kmsg.CreateTopicsRequest).Topics[0].Topic, kerr.InvalidReplicationFactor.Code
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	t.Setenv("ETL_TEST_KAFKA", c.ListenAddrs()[0])
+	t.Setenv("ETL_TEST_VIA", "")
+	s, err := Run(t.Context(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CreateTopic(t.Context(), "out", 1); err != nil {
+		t.Error(err)
 	}
 }
