@@ -104,8 +104,11 @@ func (b *broker) create(name string, partitions int32, configs ...string) {
 	})
 }
 
+// patience bounds everything that a test waits for. The machine may be busy.
+const patience = 2 * time.Minute
+
 func (b *broker) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(b.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	b.later(cancel)
 	return ctx
 }
@@ -114,9 +117,9 @@ func (b *broker) eventually(what string, f func() bool) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); !f(); <-tick.C {
+	for end := time.Now().Add(patience); !f(); <-tick.C {
 		if time.Now().After(end) {
-			b.t.Fatalf("%s: not within 30s", what)
+			b.t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }
@@ -242,7 +245,7 @@ type got struct {
 // read polls until f says that it is enough, or the source ends.
 func (b *broker) read(r *Reader, enough func([]got) bool) (out []got, ended bool) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
 	for !enough(out) {
 		el, err := r.Poll(ctx)

@@ -31,8 +31,7 @@ func refused(t *testing.T, err error, class stream.Class, code string, facts ...
 // failing polls until an error comes.
 func (b *broker) failing(r *Reader) error {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx(), 30*time.Second)
-	defer cancel()
+	ctx := b.ctx()
 	for {
 		el, err := r.Poll(ctx)
 		if batch, ok := el.(*stream.Batch); ok {
