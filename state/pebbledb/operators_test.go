@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -85,13 +86,16 @@ func (j *job) get(uid stream.UID, key string) string {
 	return string(v)
 }
 
-// checkpoint takes a complete one, and waits until the base has what it gets.
+// checkpoint takes a complete one, task after task, and waits until the base has what it
+// gets.
 func (j *job) checkpoint() map[stream.UID][]state.Handle {
 	j.t.Helper()
 	j.id++
 	out := map[stream.UID][]state.Handle{}
 	snaps := map[stream.TaskID]state.Snapshot{}
-	for task, s := range j.stores {
+	tasks := slices.SortedFunc(maps.Keys(j.stores), stream.CompareTasks)
+	for _, task := range tasks {
+		s := j.stores[task]
 		snap, err := s.Snapshot(j.id)
 		must(j.t, err)
 		snaps[task] = snap
@@ -100,10 +104,10 @@ func (j *job) checkpoint() map[stream.UID][]state.Handle {
 			must(j.t, err)
 		}
 	}
-	for task, snap := range snaps {
-		hs, err := snap.Persist(context.Background(), j.storage.Uploader(j.attempt))
+	for _, task := range tasks {
+		hs, err := snaps[task].Persist(context.Background(), j.storage.Uploader(j.attempt))
 		must(j.t, err)
-		snap.Release(true)
+		snaps[task].Release(true)
 		out[task.UID] = append(out[task.UID], hs...)
 	}
 	if !j.quiet {
