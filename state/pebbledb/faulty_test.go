@@ -45,7 +45,7 @@ func TestDiskErrors(t *testing.T) {
 		}
 		again := newRig(t, r.dir, config)
 		again.cfg.FS = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: int(seed%3) * 50, RNG: rnd})
-		again.cfg.Attempt = r.cfg.Attempt
+		again.cfg.Attempt, again.cfg.Timeout = r.cfg.Attempt, time.Minute // nothing hangs now: this one may be slow
 		must(t, again.start())
 		want := again.round
 		if err := again.check(count(keys), func(uint64) uint64 { return want }); err != nil {
