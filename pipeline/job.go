@@ -82,8 +82,11 @@ func (j *Job) note(s *Status, e stream.CheckpointEvent) {
 		j.newest = e.ID
 	case "aborted":
 		s.Failing++
+		if e.Err != nil {
+			s.Error = e.Err.Error()
+		}
 	case "published":
-		s.Published, s.Failing = e.ID, 0
+		s.Published, s.Failing, s.Error = e.ID, 0, ""
 	case "confirmed":
 		s.Confirmed = e.ID
 	}
@@ -176,16 +179,32 @@ func onlyCancel(ctx context.Context) error {
 	return nil
 }
 
-// phase tells the world what the job does now.
+// phase tells the world what the job does now. What has kept checkpoints from being
+// published stays in the status until one is. A job that has ended does not drain.
 func (j *Job) phase(p string, err error) {
+	late := false
 	j.update(func(s *Status) {
-		s.Phase, s.Error = p, ""
-		if err != nil {
+		if late = p == "draining" && s.ended(); late {
+			return
+		}
+		s.Phase = p
+		switch {
+		case err != nil:
 			s.Error = err.Error()
+		case s.Failing == 0:
+			s.Error = ""
 		}
 	})
+	if late {
+		return
+	}
 	s := j.Status()
 	j.o.Listener.OnJob(stream.JobEvent{Phase: p, Attempt: s.Attempt, Restored: s.Restored, Err: err, At: j.o.World.Clock.Now()})
+}
+
+// ended reports whether the job has.
+func (s *Status) ended() bool {
+	return s.Phase == "stopped" || s.Phase == "failed" || s.Phase == "fenced"
 }
 
 func (j *Job) ended(err error) {
@@ -217,6 +236,7 @@ func (j *Job) started(a *attempt) {
 	}
 	j.phase("running", nil)
 	if j.stopping.Load() {
+		j.phase("draining", nil)
 		go a.runner.Stop()
 	}
 }
@@ -269,7 +289,7 @@ func (j *Job) Checkpoint(ctx context.Context) (stream.CheckpointID, error) {
 		if s.Confirmed > before {
 			return s.Confirmed, nil
 		}
-		if s.Phase == "stopped" || s.Phase == "failed" || s.Phase == "fenced" {
+		if s.ended() {
 			return 0, stream.Errorf(stream.Retry, "job.not_running", "checkpoint", j.graph.Name, "the job has ended")
 		}
 		select {

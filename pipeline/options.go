@@ -110,7 +110,8 @@ type Status struct {
 	Attempt stream.Attempt `json:"attempt"`
 	Lineage stream.Lineage `json:"lineage"`
 	// Restored is the checkpoint the attempt began from, Published and Confirmed
-	// the newest ones, Failing the consecutive aborted ones.
+	// the newest ones, Failing the consecutive aborted ones. Error is why the last of
+	// these was aborted, or the attempt before has ended.
 	Restored  stream.CheckpointID `json:"restored"`
 	Published stream.CheckpointID `json:"published"`
 	Confirmed stream.CheckpointID `json:"confirmed"`
