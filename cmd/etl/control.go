@@ -47,20 +47,43 @@ func (a *app) ask(ctx context.Context, dir, what string) (control.Reply, error) 
 	defer answered()
 	told.Go(func() {
 		for pause := 5 * time.Second; a.world.Clock.Sleep(waiting, pause) == nil; pause = min(2*pause, time.Minute) {
-			r, err := control.Ask(waiting, a.world.Clock, dir, "status")
-			if err != nil || r.Status == nil {
-				continue
-			}
-			a.say("%s: still waiting; %s", what, statusLine(r.Status))
-			if r.Status.Error != "" {
-				a.say("  %s\n", r.Status.Error)
-			}
-			if what == "stop" {
-				a.say("  to end it without a final checkpoint: etl cancel\n")
-			}
+			a.tellWaiting(waiting, dir, what)
 		}
 	})
-	return control.Ask(ctx, a.world.Clock, dir, what)
+	r, err := control.Ask(ctx, a.world.Clock, dir, what)
+	if ctx.Err() != nil && what != "status" {
+		a.say("%s: not waited for any more; the job was asked, and may do it all the same\n", what)
+	}
+	return r, err
+}
+
+// glance is how long a job may take to say what it is doing.
+const glance = 3 * time.Second
+
+// tellWaiting says what a job is doing that was asked for something. One that does not say
+// so in time is stopped, or cannot go on: nobody would hear of it otherwise.
+func (a *app) tellWaiting(ctx context.Context, dir, what string) {
+	glancing, enough := context.WithCancel(ctx)
+	defer enough()
+	go func() {
+		_ = a.world.Clock.Sleep(glancing, glance)
+		enough()
+	}()
+	r, err := control.Ask(glancing, a.world.Clock, dir, "status")
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil || r.Status == nil:
+		a.say("%s: still waiting; the job does not answer\n", what)
+		return
+	}
+	a.say("%s: still waiting; %s", what, statusLine(r.Status))
+	if r.Status.Error != "" {
+		a.say("  %s\n", r.Status.Error)
+	}
+	if what == "stop" {
+		a.say("  to end it without a final checkpoint: etl cancel\n")
+	}
 }
 
 func statusLine(s *pipeline.Status) string {
@@ -81,7 +104,13 @@ func (a *app) cancelCommand() *cobra.Command {
 		`Ends the running job without a checkpoint, and its open transactions with it:
 those of published checkpoints are committed, the others aborted. What came after the
 last checkpoint is read again by the next run.`, "  etl cancel pipeline.yaml",
-		func(r control.Reply) { a.print("cancelled; the next run goes on from checkpoint %s\n", r.Checkpoint) })
+		func(r control.Reply) {
+			if r.Checkpoint == stream.NoCheckpoint {
+				a.print("cancelled before its first checkpoint\n")
+				return
+			}
+			a.print("cancelled; the next run goes on from checkpoint %s\n", r.Checkpoint)
+		})
 }
 
 func (a *app) checkpointCommand() *cobra.Command {

@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,14 +28,22 @@ func (stuck) Status() pipeline.Status {
 	return pipeline.Status{Phase: "running", Attempt: 1, Published: stream.NewCheckpointID(1, 8), Failing: 3, Error: "no space left on device"}
 }
 
-// impatient is a clock whose first pauses are over at once; then it calls enough.
+// impatient is a clock whose first pauses are over at once; then it calls enough. A job
+// that answers does so within a glance.
 type impatient struct {
 	stream.SystemClock
-	pauses chan time.Duration
-	enough func()
+	pauses  chan time.Duration
+	enough  func()
+	answers bool
 }
 
 func (c impatient) Sleep(ctx context.Context, d time.Duration) error {
+	if d == glance {
+		if c.answers {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
 	select {
 	case c.pauses <- d:
 		return nil
@@ -52,7 +63,7 @@ func TestStopSaysWhatItWaitsFor(t *testing.T) {
 	if err := job.Listen(1); err != nil {
 		t.Fatal(err)
 	}
-	clock := impatient{pauses: make(chan time.Duration, 3), enough: func() {
+	clock := impatient{answers: true, pauses: make(chan time.Duration, 3), enough: func() {
 		<-j.asked
 		job.Ended(nil)
 	}}
@@ -74,6 +85,34 @@ func TestStopSaysWhatItWaitsFor(t *testing.T) {
 	}
 	if s := out.String(); !strings.Contains(s, "stopped at checkpoint") {
 		t.Errorf("it prints %s", s)
+	}
+}
+
+// TestStopOfAStoppedProcess: a process that cannot answer keeps who asks it waiting, but not
+// in the dark; nor does it who has enough of that.
+func TestStopOfAStoppedProcess(t *testing.T) {
+	file, dir := waits(t), t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "waits"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "waits", "control.1.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &errs, world: stream.SystemWorld(nil)}
+	a.world.Clock = impatient{pauses: make(chan time.Duration, 2), enough: cancel}
+	root := a.root()
+	root.SetArgs([]string{"stop", file, "--data-dir", dir})
+	if err := root.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	const mute, given = "stop: still waiting; the job does not answer\n", "stop: not waited for any more; the job was asked, and may do it all the same\n"
+	if s := errs.String(); s != mute+mute+given {
+		t.Errorf("it says %s", s)
 	}
 }
 

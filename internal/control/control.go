@@ -29,8 +29,10 @@ import (
 
 // Reply is the answer to every request.
 type Reply struct {
-	OK         bool                `json:"ok"`
-	Attempt    stream.Attempt      `json:"attempt"`
+	OK      bool           `json:"ok"`
+	Attempt stream.Attempt `json:"attempt"`
+	// Checkpoint is the one that was asked for; of a job that has ended, the one from
+	// which the next run goes on.
 	Checkpoint stream.CheckpointID `json:"checkpoint,omitempty"`
 	Status     *pipeline.Status    `json:"status,omitempty"`
 	Code       string              `json:"code,omitempty"`
@@ -143,7 +145,7 @@ func (s *Server) end(w http.ResponseWriter, r *http.Request, a stream.Attempt, a
 	select {
 	case <-s.done:
 		st := s.job.Status()
-		reply(w, outcome(Reply{Attempt: a, Checkpoint: st.Confirmed, Status: &st}, s.err))
+		reply(w, outcome(Reply{Attempt: a, Checkpoint: max(st.Restored, st.Published), Status: &st}, s.err))
 	case <-r.Context().Done():
 	}
 }
@@ -172,16 +174,17 @@ const (
 // lies in dir, and waits for its answer. An attempt that ends takes its socket with it:
 // the question is put to the next one, all of which may be asked twice.
 func Ask(ctx context.Context, clock stream.Clock, dir, what string) (Reply, error) {
+	var heard stream.Attempt // the highest that took the question
 	for lost := 0; ; lost++ {
-		r, heard, err := askAll(ctx, dir, what)
+		r, by, err := askAll(ctx, dir, what)
 		switch {
 		case err == nil:
 			return r, nil
 		case ctx.Err() != nil:
 			return r, context.Cause(ctx)
-		case heard:
-			lost = 0
-		case lost == 0:
+		case by > heard:
+			heard, lost = by, 0
+		case heard == 0:
 			return r, stream.Errorf(stream.Environment, "control.not_running", what, dir, "no process of this job answers").
 				WithFix("start it with: etl run FILE")
 		case lost > askAgain:
@@ -196,34 +199,36 @@ func Ask(ctx context.Context, clock stream.Clock, dir, what string) (Reply, erro
 
 var errNobody = errors.New("nobody listens")
 
-// askAll asks the attempts, the highest first, and reports whether one of them took the
-// question, though its answer may be lost.
-func askAll(ctx context.Context, dir, what string) (r Reply, heard bool, err error) {
+// askAll asks the attempts, the highest first, and returns the one that took the
+// question, though its answer may be lost; 0 for none.
+func askAll(ctx context.Context, dir, what string) (r Reply, by stream.Attempt, err error) {
 	err = errNobody
 	for _, a := range attempts(dir) {
 		if r, err = ask(ctx, socketPath(dir, a), what); err == nil || ctx.Err() != nil {
-			return r, true, err
+			return r, a, err
 		}
 		var dial *net.OpError
 		if !errors.As(err, &dial) || dial.Op != "dial" {
-			return r, true, err
+			return r, a, err
 		}
 	}
-	return r, false, err
+	return r, 0, err
 }
 
-// attempts returns the numbers of the sockets in dir, highest first.
+// attempts returns the numbers of the sockets of dir, highest first. Those with long
+// numbers may lie elsewhere than those with short ones.
 func attempts(dir string) (out []stream.Attempt) {
-	long := len(socketPath(dir, 1)) <= maxPath && filepath.Dir(socketPath(dir, 1)) != dir
-	pattern := filepath.Join(dir, "control.*.sock")
-	if long {
-		pattern = strings.TrimSuffix(socketPath(dir, 0), "0.sock") + "*.sock"
-	}
-	names, _ := filepath.Glob(pattern)
-	for _, n := range names {
-		parts := strings.Split(filepath.Base(n), ".")
-		if a, err := strconv.ParseUint(parts[len(parts)-2], 10, 32); err == nil {
-			out = append(out, stream.Attempt(a))
+	for _, place := range []string{dir, os.TempDir()} {
+		files, _ := os.ReadDir(place)
+		for _, f := range files {
+			parts := strings.Split(f.Name(), ".")
+			if len(parts) != 3 {
+				continue
+			}
+			a, err := strconv.ParseUint(parts[1], 10, 32)
+			if err == nil && socketPath(dir, stream.Attempt(a)) == filepath.Join(place, f.Name()) {
+				out = append(out, stream.Attempt(a))
+			}
 		}
 	}
 	slices.Sort(out)

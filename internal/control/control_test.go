@@ -3,6 +3,9 @@ package control
 import (
 	"context"
 	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,9 +67,9 @@ func TestAnswerComesFromALaterAttempt(t *testing.T) {
 		}
 	}
 	<-j.asked
-	j.status.Confirmed = stream.NewCheckpointID(3, 7)
+	j.status.Published = stream.NewCheckpointID(3, 7)
 	s.Ended(nil)
-	if got := <-answers; got.err != nil || !got.OK || got.Checkpoint != j.status.Confirmed || got.Attempt != 3 {
+	if got := <-answers; got.err != nil || !got.OK || got.Checkpoint != j.status.Published || got.Attempt != 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -88,6 +91,63 @@ func TestNobodyAnswers(t *testing.T) {
 	s.close()
 	if got := <-answers; stream.CodeOf(got.err) != "control.lost" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Who cancels a job hears where the next run goes on: not at what is confirmed, but at
+// what is published, or at where this run began.
+func TestWhereTheNextRunGoesOn(t *testing.T) {
+	began, confirmed, published := stream.NewCheckpointID(1, 4), stream.NewCheckpointID(2, 7), stream.NewCheckpointID(2, 8)
+	for want, status := range map[stream.CheckpointID]pipeline.Status{
+		stream.NoCheckpoint: {},
+		began:               {Restored: began},
+		published:           {Restored: began, Published: published, Confirmed: confirmed},
+	} {
+		dir := t.TempDir()
+		j, s := serve(t, dir)
+		answers := askFor(t, stream.SystemClock{}, dir, "cancel")
+		<-j.asked
+		j.status = status
+		s.Ended(nil)
+		if got := <-answers; got.err != nil || got.Checkpoint != want {
+			t.Errorf("of %+v: %+v", status, got)
+		}
+	}
+}
+
+// Who listens and never gives an answer is asked for a while, not for ever: it is no
+// process of this program.
+func TestSomebodyElseAnswers(t *testing.T) {
+	dir := t.TempDir()
+	_, s := serve(t, dir)
+	s.http.Handler = http.NotFoundHandler()
+	if _, err := Ask(t.Context(), hurried{}, dir, "status"); stream.CodeOf(err) != "control.lost" {
+		t.Error(err)
+	}
+	s.Ended(nil)
+}
+
+// A job is found whatever its folder is called, and however long the path and the number
+// of the attempt are.
+func TestFolders(t *testing.T) {
+	long := filepath.Join(t.TempDir(), "x")
+	for name, dir := range map[string]string{
+		"a pattern":                            filepath.Join(t.TempDir(), "[a]*"),
+		"too long":                             filepath.Join(t.TempDir(), strings.Repeat("x", maxPath)),
+		"too long for attempts from 10 on":     long + strings.Repeat("x", maxPath-len(filepath.Join(long, "control.9.sock"))),
+		"too long for attempts from 1000 on":   long + strings.Repeat("x", maxPath-len(filepath.Join(long, "control.999.sock"))),
+		"too long only for attempts above all": long + strings.Repeat("x", maxPath-len(filepath.Join(long, "control.4294967294.sock"))),
+	} {
+		_, s := serve(t, dir)
+		for _, a := range []stream.Attempt{1, 9, 10, 1234, 1<<32 - 1} {
+			if err := s.Listen(a); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if r, err := Ask(t.Context(), hurried{}, dir, "status"); err != nil || r.Attempt != a {
+				t.Errorf("%s, attempt %d: %+v, %v", name, a, r, err)
+			}
+		}
+		s.Ended(nil)
 	}
 }
 
