@@ -55,7 +55,7 @@ func TestFenceEndsOrphans(t *testing.T) {
 // unpinned checks that readers get to the end of every partition.
 func (l *lab) unpinned() {
 	l.t.Helper()
-	l.eventually("nothing holds readers back", 10*time.Second, func() bool {
+	l.eventually("nothing holds readers back", func() bool {
 		hs, err := l.open().openOn(l.t.Context(), l.spots())
 		if err != nil {
 			l.t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFenceTouchesNothingElse(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		l.eventually("the others' rows are visible", 10*time.Second, func() bool { return l.visible() == len(others) })
+		l.eventually("the others' rows are visible", func() bool { return l.visible() == len(others) })
 	})
 }
 
@@ -240,7 +240,7 @@ func (l *lab) reinit(cl *kgo.Client, t Txn) Txn {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = &t.TxID, 60000
 	req.ProducerID, req.ProducerEpoch = t.PID, t.Epoch
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {

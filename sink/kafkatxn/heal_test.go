@@ -26,16 +26,21 @@ import (
 type skipped struct {
 	l       *lab
 	p       *Payload
-	state   string       // what the coordinator says
-	refuse  *kerr.Error  // the answer to WriteTxnMarkers, nil to write them
-	deaf    atomic.Bool  // DescribeProducers is refused
-	written atomic.Int32 // WriteTxnMarkers requests
+	state   string                          // what the coordinator says
+	refuse  *kerr.Error                     // the answer to WriteTxnMarkers, nil to write them
+	deaf    atomic.Bool                     // DescribeProducers is refused
+	refused atomic.Int32                    // how often it was
+	asked   atomic.Pointer[func(key int16)] // is told of every request
+	written atomic.Int32                    // WriteTxnMarkers requests
 	marker  int64
 }
 
 func (s *skipped) install() {
 	s.l.fake.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
 		s.l.fake.KeepControl()
+		if asked := s.asked.Load(); asked != nil {
+			(*asked)(r.Key())
+		}
 		resp := s.answer(r)
 		return resp, nil, resp != nil
 	})
@@ -69,6 +74,7 @@ func (s *skipped) producers(r *kmsg.DescribeProducersRequest) kmsg.Response {
 	if !s.deaf.Load() {
 		return nil
 	}
+	s.refused.Add(1)
 	resp := r.ResponseKind().(*kmsg.DescribeProducersResponse)
 	for _, t := range r.Topics {
 		rt := kmsg.NewDescribeProducersResponseTopic()

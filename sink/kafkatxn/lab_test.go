@@ -27,6 +27,9 @@ var oldBroker testservice.Shared[*kafkatest.Server]
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Runner(oldBroker.Runner(m))) }
 
+// patience bounds what a test waits for. The machine may be busy.
+const patience = 2 * time.Minute
+
 // lab is a broker with one output topic and one sink of one job on it.
 type lab struct {
 	t     testing.TB
@@ -195,7 +198,7 @@ func (l *lab) drop() {
 	if r, err := adm.DeleteTopics(l.t.Context(), l.topic); errors.Join(err, r.Error()) != nil {
 		l.t.Fatal(err, r.Error())
 	}
-	l.eventually("the topic is gone", 30*time.Second, func() bool {
+	l.eventually("the topic is gone", func() bool {
 		known, err := adm.ListTopics(l.t.Context(), l.topic)
 		return err == nil && errors.Is(known[l.topic].Err, kerr.UnknownTopicOrPartition)
 	})
@@ -206,11 +209,11 @@ func (l *lab) remake() {
 	l.t.Helper()
 	l.drop()
 	adm := kadm.NewClient(l.plain())
-	l.eventually("the topic can be made again", 30*time.Second, func() bool {
+	l.eventually("the topic can be made again", func() bool {
 		r, err := adm.CreateTopic(l.t.Context(), int32(l.parts), 1, nil, l.topic)
 		return err == nil && r.Err == nil
 	})
-	l.eventually("its partitions have leaders", 30*time.Second, func() bool {
+	l.eventually("its partitions have leaders", func() bool {
 		ends, err := adm.ListEndOffsets(l.t.Context(), l.topic)
 		return err == nil && ends.Error() == nil && len(ends[l.topic]) == l.parts
 	})
@@ -240,7 +243,7 @@ func (l *lab) count(level kgo.IsolationLevel) int {
 		ends.Each(func(o kadm.ListedOffset) { ok = ok && at[o.Partition] >= o.Offset })
 		return ok
 	}
-	ctx, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	for !done() && ctx.Err() == nil {
 		fs := cl.PollFetches(ctx)
@@ -260,14 +263,14 @@ func (l *lab) count(level kgo.IsolationLevel) int {
 }
 
 // eventually waits for something that brokers do in their own time.
-func (l *lab) eventually(what string, within time.Duration, f func() bool) {
+func (l *lab) eventually(what string, f func() bool) {
 	l.t.Helper()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		if time.Now().After(deadline) {
-			l.t.Fatalf("not within %v: %s", within, what)
+			l.t.Fatalf("not within %v: %s", patience, what)
 		}
 		<-tick.C
 	}

@@ -32,7 +32,7 @@ func TestAnswerLost(t *testing.T) {
 		}
 		if name == "kafka.endtxn.sent" && sent.Add(1) == 1 {
 			go func() {
-				direct.eventually("the first request is committed", 10*time.Second, func() bool { return direct.visible() == 20 })
+				direct.eventually("the first request is committed", func() bool { return direct.visible() == 20 })
 				b.Proxy().Reset()
 				b.Proxy().Down() // what hangs in the black hole never comes out
 				if err := b.Proxy().Up(); err != nil {
@@ -55,13 +55,13 @@ func TestAnswerLost(t *testing.T) {
 // never forgotten; what was committed is known by its marker.
 func TestExpiredID(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Config{Properties: map[string]string{
-		"transactional.id.expiration.ms": "2000", "transaction.remove.expired.transaction.cleanup.interval.ms": "500"}})
+		"transactional.id.expiration.ms": "5000", "transaction.remove.expired.transaction.cleanup.interval.ms": "500"}})
 	l := newLab(t, b.Seeds(), b.Topic(t, 3), 3)
 	done := l.prepare(0, 0, id(1, 1), 10)
 	c := l.open()
 	wantCommit(t, c, done, id(1, 1), sink.Done)
 	open := l.prepare(0, 1, id(1, 2), 10)
-	l.eventually("the id of the committed one is forgotten", 30*time.Second, func() bool { return !l.seen(done.TxID).found })
+	l.eventually("the id of the committed one is forgotten", func() bool { return !l.seen(done.TxID).found })
 	if s := l.seen(open.TxID); !s.open(open.Txn) {
 		t.Fatalf("the prepared one: %v", s)
 	}
@@ -92,7 +92,7 @@ func TestExpiredMarkerOnABroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCommit(t, c, p, id(1, 1), sink.Already) // while the marker is there
-	l.eventually("the marker is forgotten", 2*time.Minute, func() bool {
+	l.eventually("the marker is forgotten", func() bool {
 		m, err := c.ReadMarker(t.Context(), p.Group, p.Topic)
 		return err == nil && m.Checkpoint == 0
 	})

@@ -46,38 +46,41 @@ func (c *Client) verify(ctx context.Context, p *Payload, id stream.CheckpointID)
 	}
 	v := &verification{c: c, p: p, id: id, waiting: p.spots(), marked: unchecked()}
 	for round, wait := 0, 2*time.Millisecond; ; round, wait = round+1, min(2*wait, 200*time.Millisecond) {
-		if err := v.look(ctx); err != nil {
-			return v.healed, err
+		err := v.look(ctx)
+		if err == nil && !v.proven() && round >= quietRounds {
+			err = v.askFurther(ctx)
 		}
-		if v.marked && len(v.waiting) == 0 {
+		if err != nil {
+			return v.healed, v.gaveUp(ctx, err)
+		}
+		if v.proven() {
 			return v.healed, nil
 		}
-		if round >= quietRounds {
-			if err := v.askPartitions(ctx); err != nil {
-				return v.healed, err
-			}
-			if v.marked && len(v.waiting) == 0 {
-				return v.healed, nil
-			}
-			if !v.marked {
-				if err := c.remade(ctx, p); err != nil {
-					return v.healed, err
-				}
-			}
-		}
 		if c.o.World.Clock.Sleep(ctx, wait) != nil {
-			return v.healed, v.gaveUp(ctx)
+			return v.healed, v.gaveUp(ctx, noAnswer(ctx, "verify "+v.p.TxID, v.unproven()))
 		}
 	}
 }
 
-// gaveUp returns why the commit is not proven visible. Somebody who stops the job is
-// no reason to call it hidden.
-func (v *verification) gaveUp(ctx context.Context) error {
+// proven says that every row and the marker were seen to be visible.
+func (v *verification) proven() bool { return v.marked && len(v.waiting) == 0 }
+
+// askFurther asks the partitions, and whether the topic is still the one that was written to.
+func (v *verification) askFurther(ctx context.Context) error {
+	if err := v.askPartitions(ctx); err != nil || v.marked {
+		return err
+	}
+	return v.c.remade(ctx, v.p)
+}
+
+// gaveUp returns why the commit is not proven visible: a right that is missing, when
+// patience was over, whether in a pause or in the middle of a question. Somebody who stops
+// the job is no reason to call it hidden.
+func (v *verification) gaveUp(ctx context.Context, err error) error {
 	if v.denied != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return v.denied
 	}
-	return noAnswer(ctx, "verify "+v.p.TxID, v.unproven())
+	return err
 }
 
 func (v *verification) unproven() error {
@@ -115,9 +118,13 @@ func (v *verification) askPartitions(ctx context.Context) error {
 	if err != nil || before.committing(v.p.Txn) {
 		return err // it writes the markers itself, as soon as it can
 	}
+	refused := v.denied
 	v.denied = nil
 	hs, err := v.held(ctx)
 	if err != nil {
+		if v.denied == nil {
+			v.denied = refused // this time nobody answered
+		}
 		return err
 	}
 	after, err := v.c.describeOne(ctx, v.p.TxID)
