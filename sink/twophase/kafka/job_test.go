@@ -349,7 +349,7 @@ func (j *job) read() (rows []*kgo.Record) {
 		ends.Each(func(o kadm.ListedOffset) { ok = ok && at[o.Partition] >= o.Offset })
 		return ok
 	}
-	ctx, cancel := context.WithTimeout(j.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(j.t.Context(), 2*time.Minute)
 	defer cancel()
 	for !complete() && ctx.Err() == nil {
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
