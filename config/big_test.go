@@ -2,11 +2,13 @@ package config
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// TestBig: a hostile file costs seconds at most.
+// TestBig: a hostile file costs seconds at most, of the processor: a busy machine makes it
+// no worse.
 func TestBig(t *testing.T) {
 	for name, unit := range map[string]string{
 		"lines": "a: b\n", "list": "- x\n", "flow": "[", "flow2": "[]\n", "quotes": `"a`, "comments": "#\n", "anchors": "&a ", "tags": "!a ", "dashes": "- ", "keys": "? ",
@@ -25,13 +27,23 @@ func TestBig(t *testing.T) {
 				text = strings.Repeat(unit, MaxFile/len(unit))
 			}
 			for _, prefix := range []string{"", "x: |\n"} {
-				begin := time.Now()
+				begin := worked(t)
 				_, ps := secretLoader().Load("p.yaml", []byte(prefix+text[:len(text)-len(prefix)]))
-				took := time.Since(begin)
+				took := worked(t) - begin
 				if took > 20*time.Second || len(ps) > maxProblems+1 {
 					t.Errorf("%q: %v, %d problems", prefix, took, len(ps))
 				}
 			}
 		})
 	}
+}
+
+// worked is the processor time that this program has taken.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
