@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -162,19 +163,23 @@ func (t Table) types(ctx context.Context, c *pgconn.Conn) (map[string]string, er
 }
 
 // expression reads a field from a column. Only types count that give back what was
-// written.
+// written. What a column holds beyond that, because somebody has written it, is as null:
+// it must not keep all others from being read.
 func (t Table) expression(types map[string]string, name, field string) (string, error) {
 	typ, col := types[name], "t."+pgconn.Ident(name)
 	wants := "text or varchar"
 	switch field {
 	case "partition", "offset", "timestamp":
-		if slices.Contains([]string{"int2", "int4", "int8", "numeric"}, typ) {
+		switch typ {
+		case "int2", "int4", "int8":
 			return col + "::bigint", nil
+		case "numeric": // may hold NaN, which is above all, and what is no bigint
+			return fmt.Sprintf("CASE WHEN %[1]s BETWEEN %[2]d AND %[3]d AND %[1]s = trunc(%[1]s) THEN %[1]s::bigint END", col, math.MinInt64, math.MaxInt64), nil
 		}
 		if wants = "bigint"; field == "timestamp" {
 			wants = "bigint or timestamptz"
 			if typ == "timestamp" || typ == "timestamptz" {
-				return "round(extract(epoch FROM " + col + ") * 1000)::bigint", nil
+				return "CASE WHEN isfinite(" + col + ") THEN round(extract(epoch FROM " + col + ") * 1000)::bigint END", nil
 			}
 		}
 	case "made":

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,6 +155,34 @@ func TestTableCommitted(t *testing.T) {
 	}
 	if len(kept) > 0 {
 		t.Errorf("%d letters are not the same any more", len(kept))
+	}
+}
+
+// Numbers and times that no letter has are not known; the rest of their rows, and all other
+// rows, are read all the same.
+func TestTableNumbers(t *testing.T) {
+	table, c := tableOf(t, `CREATE TABLE dead (topic text, partition numeric, "offset" numeric, timestamp timestamptz, component text, code text, message text, made bool, key text, key_base64 text, value text, value_base64 text, headers jsonb)`, eachField())
+	put := func(offset, timestamp string) {
+		t.Helper()
+		if _, err := c.Exec(t.Context(), `INSERT INTO dead (topic, partition, "offset", timestamp, component, code, message, value) VALUES ('t', 3, $1::text::numeric, $2::text::timestamptz, 'c', 'x.y', 'of ' || $1, 'v')`, offset, timestamp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const known = "2023-11-14 22:13:20.123+00"
+	var want []string
+	for offset, shown := range map[string]string{"7.0": "7", "9223372036854775807": "9223372036854775807", "9223372036854775808": "-1", "-9223372036854775809": "-1", "1e40": "-1", "7.5": "-1", "NaN": "-1", "Infinity": "-1", "-Infinity": "-1"} {
+		put(offset, known)
+		want = append(want, "t/3@"+shown+" 1700000000123 c x.y of "+offset+" false  v []")
+	}
+	for _, at := range []string{"infinity", "-infinity"} {
+		put("1", at)
+	}
+	want = append(want, "t/3@1 -1 c x.y of 1 false  v []") // the rows agree in what tells letters apart
+	got, _, others, err := read(t, table)
+	slices.Sort(got)
+	slices.Sort(want)
+	if err != nil || others != 0 || !slices.Equal(got, want) {
+		t.Errorf("%q and %d others, %v; want %q", got, others, err, want)
 	}
 }
 
