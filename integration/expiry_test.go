@@ -66,7 +66,7 @@ func TestUnknownAfterLongOutage(t *testing.T) {
 	exactly(t, b, out, "a", "b")
 	forgotten(t, b, j.name)
 	for range 2 {
-		j.refusedToStart(b, out, 5, "restore.no_exact_checkpoint", "checkpoint 1.1", "2 rows of out/0", "unknown", in+"/0[0,2)")
+		j.refusedToStart(b, out, 5, "restore.no_exact_checkpoint", "checkpoint "+j.checkpoints()[0], "2 rows of out/0", "unknown", in+"/0[0,2)")
 	}
 	free(t, b, out)
 }
@@ -74,12 +74,12 @@ func TestUnknownAfterLongOutage(t *testing.T) {
 // quickToAbort is copying to two topics, with transactions that live hardly longer
 // than the outage which is allowed at least.
 const quickToAbort = common + `
-checkpoint: { interval: 200ms, min_pause: 10ms, timeout: 1s, tolerable_failures: 0 }
+checkpoint: { interval: 200ms, min_pause: 10ms, timeout: 5s, tolerable_failures: 0 }
 sources:
   in: { type: kafka, connection: main, topics: ["${IN}"], decode: raw }
 sinks:
-  one: { type: kafka, connection: main, inputs: [in], topic: "${ONE}", transaction_timeout: 63s }
-  two: { type: kafka, connection: main, inputs: [in], topic: "${TWO}", transaction_timeout: 63s }
+  one: { type: kafka, connection: main, inputs: [in], topic: "${ONE}", transaction_timeout: 71s }
+  two: { type: kafka, connection: main, inputs: [in], topic: "${TWO}", transaction_timeout: 71s }
 `
 
 // Transactions that were prepared, published and not committed within their timeout
@@ -124,9 +124,10 @@ func TestTimedOutWhileDown(t *testing.T) {
 		committed, lost = half2, "one/0"
 	}
 	for range 2 {
-		half.refusedToStart(b, committed, 5, "restore.no_exact_checkpoint", "1.1", lost, in+"/0[0,2)")
+		half.refusedToStart(b, committed, 5, "restore.no_exact_checkpoint", half.checkpoints()[0], lost, in+"/0[0,2)")
 	}
-	r = half.start("--from", "1.0", "--accept-duplicates").running()
+	ids := half.checkpoints()
+	r = half.start("--from", ids[len(ids)-1], "--accept-duplicates").running()
 	eventually(t, "the rows are there", func() bool { return len(texts(t, b, half1)) > 2 && len(texts(t, b, half2)) > 2 })
 	half.must("stop")
 	r.ends(0)

@@ -75,14 +75,14 @@ func victim(t testing.TB) *kafkatest.Broker {
 }
 
 // strict is a broker that checks rights and identities and forgets soon: ids of
-// transactions after two seconds, offsets of groups, and with them markers, after a
+// transactions after ten seconds, offsets of groups, and with them markers, after a
 // minute.
 func strict(t testing.TB) *kafkatest.Broker {
 	t.Helper()
 	return kafkatest.SharedAs(t, &stricts, kafkatest.Config{Secure: true, Properties: map[string]string{
 		"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":                    "User:ANONYMOUS",
-		"transactional.id.expiration.ms": "2000",
+		"transactional.id.expiration.ms": "10000",
 		"transaction.remove.expired.transaction.cleanup.interval.ms":  "500",
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 		"offsets.retention.minutes":                                   "1",

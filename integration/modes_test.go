@@ -16,7 +16,9 @@ func TestAtLeastOnce(t *testing.T) {
 	text := strings.Replace(copying, "checkpoint: { ", "checkpoint: { mode: at_least_once, ", 1)
 	j := newJob(t, b, text+"parallelism: 2\n", "IN="+in, "OUT="+out)
 	stop := feed(t, b, in, 6, 3)
-	j.faulty("log.append.checkpoint.before:4:kill").killed()
+	for range 3 { // a busy machine may write nothing for one of the checkpoints
+		j.faulty("log.append.checkpoint.before:4:kill").killed()
+	}
 	r := j.start().running()
 	n := stop()
 	j.caughtUp()
@@ -43,7 +45,9 @@ func TestMixedDelivery(t *testing.T) {
 parallelism: 2
 `, "IN="+in, "OUT="+exact, "LOOSE="+loose)
 	stop := feed(t, b, in, 6, 3)
-	j.faulty("log.append.checkpoint.before:4:kill").killed()
+	for range 3 { // a busy machine may write nothing for one of the checkpoints
+		j.faulty("log.append.checkpoint.before:4:kill").killed()
+	}
 	r := j.start().running()
 	n := stop()
 	j.caughtUp()

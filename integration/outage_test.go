@@ -20,6 +20,9 @@ func TestBrokerKilled(t *testing.T) {
 	b.Restart(t)
 	n := 500
 	for r.state() != 'T' { // every checkpoint needs rows, or there is nothing to commit
+		if !r.alive() {
+			t.Fatalf("the process ended: %v", r.cmd.ProcessState)
+		}
 		produce(t, b, in, numbered(n, n+50, 7, 3)...)
 		n += 50
 	}

@@ -44,7 +44,7 @@ func newDatabase(t testing.TB, s *pgtest.Database) *database {
 
 func (d *database) exec(sql string) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := d.pool.Exec(ctx, sql); err != nil {
 		d.t.Fatalf("%s: %v", sql, err)

@@ -234,7 +234,7 @@ func (r *run) address() string {
 // get asks for a page of that address.
 func (r *run) get(path string) (int, string) {
 	r.t.Helper()
-	c := http.Client{Timeout: 10 * time.Second}
+	c := http.Client{Timeout: patience}
 	resp, err := c.Get(r.address() + path)
 	if err != nil {
 		r.t.Fatal(err)

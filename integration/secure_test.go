@@ -87,6 +87,10 @@ func grant(t testing.TB, b *kafkatest.Broker, rs ...right) {
 			if err != nil {
 				return err
 			}
+			eventually(t, "the broker has taken up "+string(r), func() bool {
+				res, err := adm.DescribeACLs(t.Context(), a)
+				return err == nil && len(res) == 1 && len(res[0].Described) == 1
+			})
 		}
 		return nil
 	})

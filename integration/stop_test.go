@@ -51,7 +51,7 @@ func TestStop(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t)
-	j, r, out, stop := loaded(t, b, "task.finish.before:every1:delay=900ms")
+	j, r, out, stop := loaded(t, b, "task.finish.before:every1:delay=3s") // the second comes before the drain is over
 	r.signal(syscall.SIGINT)
 	r.message("draining", 1)
 	r.signal(syscall.SIGINT)

@@ -31,10 +31,12 @@ var tools = map[string]func(context.Context, *kgo.Client, toolFlags) error{
 	},
 	"kafka-console-consumer.sh": func(ctx context.Context, cl *kgo.Client, f toolFlags) error {
 		cl.AddConsumeTopics(f.topic)
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(f.timeout)*time.Millisecond)
-		defer cancel()
-		for ctx.Err() == nil {
-			cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { fmt.Printf("%s\n", r.Value) })
+		for silent := false; !silent; { // as long as something comes
+			part, cancel := context.WithTimeout(ctx, time.Duration(f.timeout)*time.Millisecond)
+			fs := cl.PollFetches(part)
+			silent = fs.NumRecords() == 0 && part.Err() != nil
+			cancel()
+			fs.EachRecord(func(r *kgo.Record) { fmt.Printf("%s\n", r.Value) })
 		}
 		return nil
 	},

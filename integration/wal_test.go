@@ -17,6 +17,7 @@ import (
 
 	"etl/internal/kafkatest"
 	"etl/internal/pgtest"
+	"etl/internal/testservice"
 )
 
 // throughLog counts by key into a table, and copies into another one and into a topic, all
@@ -137,7 +138,12 @@ type hook struct {
 }
 
 func newHook(t testing.TB) *hook {
-	h := &hook{t: t, addr: "127.0.0.1:0", bodies: map[string]string{}}
+	t.Helper()
+	port, err := testservice.FreePort() // stays free while nobody listens
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hook{t: t, addr: testservice.Loopback(port), bodies: map[string]string{}}
 	h.open()
 	t.Cleanup(h.close)
 	return h
@@ -148,7 +154,7 @@ func (h *hook) open() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.addr, h.srv = l.Addr().String(), &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	h.srv = &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	go func(s *http.Server) { _ = s.Serve(l) }(h.srv)
 }
 
