@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,10 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // endpoint is a server that keeps the rows it is sent, in order.
 type endpoint struct {
 	t    testing.TB
-	addr string
+	host string // in its URL
+	srv  *httptest.Server
 
-	mu  sync.Mutex
-	srv *httptest.Server
+	mu   sync.Mutex
+	addr string // where it listens now, "" for nowhere
 	// answer decides what becomes of a request; 0 takes its rows. It may be nil.
 	answer func(n int, r *http.Request, rows []row) (status int, header map[string]string)
 	// remembers: a key that was taken is taken no second time.
@@ -52,19 +54,39 @@ type request struct {
 }
 
 func newEndpoint(t testing.TB) *endpoint {
-	e := &endpoint{t: t, addr: "127.0.0.1:0", keys: map[string]bool{}}
+	e := &endpoint{t: t, keys: map[string]bool{}}
 	if err := e.restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	e.host = e.addr
 	t.Cleanup(func() { _ = e.kill(context.Background()) })
 	return e
 }
 
-func (e *endpoint) url() string { return "http://" + e.addr + "/in?token=canary" }
+func (e *endpoint) url() string { return "http://" + e.host + "/in?token=canary" }
+
+// dial leads to the endpoint wherever it listens: a port that it gave up may be somebody
+// else's by now.
+func (e *endpoint) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	e.mu.Lock()
+	addr := e.addr
+	e.mu.Unlock()
+	if addr == "" {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+func (e *endpoint) listens(addr string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.addr = addr
+}
 
 // kill ends the server; what it has kept stays.
 func (e *endpoint) kill(context.Context) error {
 	if e.srv != nil {
+		e.listens("")
 		e.srv.CloseClientConnections()
 		e.srv.Close()
 		e.srv = nil
@@ -72,16 +94,9 @@ func (e *endpoint) kill(context.Context) error {
 	return nil
 }
 
-func (e *endpoint) restart(ctx context.Context) error {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", e.addr)
-	if err != nil {
-		return err
-	}
-	e.addr = l.Addr().String()
-	e.srv = httptest.NewUnstartedServer(e)
-	_ = e.srv.Listener.Close()
-	e.srv.Listener = l
-	e.srv.Start()
+func (e *endpoint) restart(context.Context) error {
+	e.srv = httptest.NewServer(e)
+	e.listens(e.srv.Listener.Addr().String())
 	return nil
 }
 
@@ -170,6 +185,7 @@ func TestConformance(t *testing.T) {
 				e.remembers = remembers
 				dir := t.TempDir()
 				return &sinktest.Harness{
+					World: stream.World{Dial: e.dial},
 					Connect: func(p sinktest.Process) sink.Connector {
 						return remembering{New(Config{URL: e.url(), MaxRows: 3, Encode: encode, RetryInitial: time.Millisecond, RetryMax: 5 * time.Millisecond, Parallelism: p.Parallelism, SpillDir: dir}), remembers}
 					},
