@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -172,19 +173,20 @@ func repairs(r *rig) {
 // lacks, but Inspect is not: it must not have ended it.
 func (p *process) wantInspected(when string) {
 	names, want := p.names(), p.doubt()
-	for range 20 {
+	again := false
+	p.j.r.eventually(func() string {
+		if again {
+			if !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(want, n) }) {
+				names = p.names()
+			}
+			want = p.doubt()
+		}
+		again = true
 		if slices.Equal(names, want) {
-			break
+			return ""
 		}
-		p.j.r.pause()
-		if !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(want, n) }) {
-			names = p.names()
-		}
-		want = p.doubt()
-	}
-	if !slices.Equal(names, want) {
-		p.j.r.failf("%s: inspect lists %q, in doubt outside are %q", when, names, want)
-	}
+		return fmt.Sprintf("%s: inspect lists %q, in doubt outside are %q", when, names, want)
+	})
 	if p.j.r.h.InDoubt == nil {
 		return
 	}

@@ -104,7 +104,7 @@ func (s Suite) withDefaults() Suite {
 	s.Runs = cmp.Or(s.Runs, 100)
 	s.Steps = cmp.Or(s.Steps, 60)
 	if s.Patience == 0 {
-		s.Patience = 30 * time.Second
+		s.Patience = time.Minute
 		if s.Virtual {
 			s.Patience = 10 * time.Minute
 		}

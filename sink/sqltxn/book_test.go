@@ -64,6 +64,7 @@ func TestApplyOnce(t *testing.T) {
 	l.run("CREATE TABLE t (k int)")
 	g := l.target("t", Append, []string{"k"}, nil)
 	app := l.staged(g, l.rows(g, []any{1}, []any{2}, []any{3}))
+	app.LockTimeout = time.Minute // each waits for those before it
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	got := map[Merged]int{}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"os"
 	"testing"
-	"time"
 
 	"etl/internal/pgtest"
 	"etl/sink/sinktest"
@@ -24,7 +23,7 @@ func TestConformance(t *testing.T) {
 				h := newLab(t, d, shape).harness()
 				h.Kill, h.Restart = d.Server.Kill, d.Server.Restart
 				return h
-			}, Patience: 30 * time.Second})
+			}})
 		})
 	}
 }

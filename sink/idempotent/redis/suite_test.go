@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"etl/internal/redistest"
 	"etl/sink/sinktest"
@@ -20,7 +19,7 @@ func TestConformance(t *testing.T) {
 	}
 	for name, shape := range kinds {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			sinktest.Run(t, sinktest.Suite{Runs: runs, Places: places, Patience: 30 * time.Second, New: func(t testing.TB) *sinktest.Harness {
+			sinktest.Run(t, sinktest.Suite{Runs: runs, Places: places, New: func(t testing.TB) *sinktest.Harness {
 				l := newLab(t, s, shape)
 				h := l.harness()
 				if l.cfg.Kind == Counter {

@@ -55,9 +55,9 @@ func (f *flow) until(what string, ok func() bool) {
 	f.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
-			f.Fatalf("not within 30s: %s\n%s", what, f.log.String())
+			f.Fatalf("not within two minutes: %s\n%s", what, f.log.String())
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -38,7 +37,7 @@ func conform(t *testing.T, d *pgtest.Database, shape func(*Config)) {
 		runs, steps, places = 15, 60, 6
 	}
 	p := newSite(t, d)
-	sinktest.Run(t, sinktest.Suite{Runs: runs, Steps: steps, Places: places, Patience: 30 * time.Second, New: func(t testing.TB) *sinktest.Harness {
+	sinktest.Run(t, sinktest.Suite{Runs: runs, Steps: steps, Places: places, New: func(t testing.TB) *sinktest.Harness {
 		return harness(p.lab(t, shape), d)
 	}})
 }
