@@ -85,7 +85,7 @@ func (r *result) tests(byKind map[string][]string) {
 		r.outcome = "none yet"
 		return
 	}
-	args := append([]string{"test", "-json", "-timeout=20m"}, r.tier.flags...)
+	args := append(append([]string{"test", "-json", "-timeout=20m"}, lean...), r.tier.flags...)
 	cmd := exec.Command("go", append(args, pkgs...)...)
 	cmd.Env = append(os.Environ(), r.tier.env...)
 	cmd.Stderr = os.Stderr

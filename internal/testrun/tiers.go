@@ -48,6 +48,10 @@ var (
 	abreast  = []string{"-p=3", "-count=1"}
 )
 
+// lean leaves out what costs a minute where nothing is compiled yet and shows nothing
+// here: vet, which make lint runs for all packages at once, and what only debuggers read.
+var lean = []string{"-vet=off", "-ldflags=-w"}
+
 // slow are the tests that do more with ETL_SLOW or ETL_HEAL_TRIES.
 var slow = []string{"TestExpiredMarkerOnABroker", "TestBrokerKilledAtEndTxn", "TestBrokerKilledWhileFencing", "TestBrokerKilledUnderTheWriter",
 	"TestConformance", "TestConformanceOnOldKafka", "TestControls"}
@@ -57,13 +61,13 @@ var tiers = []tier{
 	{name: "lint", group: "test", about: "format and the house rules; make lint has vet and staticcheck, too", command: []string{"scripts/lint.sh", "quick"}},
 	{name: "unit", group: "test", about: "pure packages, model tests, seeds of the fuzzers", kinds: []string{"unit"}},
 	{name: "scenarios", group: "test", about: "coordinator, aligner, log as stories", kinds: []string{"scenarios"}},
-	{name: "kfake", group: "test", about: "commands and adapters on the in-process broker; the whole engine in virtual time, 60 seeds", kinds: []string{"kfake", "simulation"}, env: []string{"ETL_SIM_SEEDS=60"}},
+	{name: "kfake", group: "test", about: "commands and adapters on the in-process broker; the whole engine in virtual time, 60 seeds", kinds: []string{"kfake", "simulation"}, flags: []string{"-p=3"}, env: []string{"ETL_SIM_SEEDS=60"}},
 	{name: "real-process", group: "test", about: "adapters on real Kafka, PostgreSQL and Redis, run as plain processes",
 		kinds: []string{"services", "real"}, flags: abreast, env: append(real, "ETL_TEST_VIA=process")},
 	{name: "real-containers", group: "test", about: "the test services again, on testcontainers",
 		kinds: []string{"services"}, flags: oneByOne, env: append(real, "ETL_TEST_VIA=container")},
 	{name: "promises", group: "test", about: "one file per promise, on testcontainers where an engine answers",
-		kinds: []string{"promises"}, flags: append(oneByOne, "-parallel=4"), env: real},
+		kinds: []string{"promises"}, flags: append(oneByOne, "-parallel=6"), env: real},
 	{name: "kills-short", group: "test", about: "the kill harness, few kills",
 		kinds: []string{"torture"}, flags: append(oneByOne, "-short"), env: real},
 
