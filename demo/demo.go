@@ -189,10 +189,11 @@ func (r *run) lives(ctx context.Context) error {
 	return err
 }
 
-// patience is how long a life may last before it is ended from outside, or given up.
+// patience is how long a life may last before it is ended from outside, or given up. A busy
+// machine takes ten seconds for what another does in one, and is to show the same kills.
 const (
-	killPatience = 8 * time.Second
-	lastPatience = 60 * time.Second
+	killPatience = 40 * time.Second
+	lastPatience = 2 * time.Minute
 )
 
 // life runs the worker once, to be killed at a point, or to its end. done is true when

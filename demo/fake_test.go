@@ -56,11 +56,11 @@ func idle(_ int, _ io.Writer, killed <-chan struct{}) Exit {
 	return Exit{Code: -1, Killed: true}
 }
 
-// fastClock sleeps a tenth of the time.
+// fastClock sleeps a hundredth of the time.
 type fastClock struct{ stream.SystemClock }
 
 func (c fastClock) Sleep(ctx context.Context, d time.Duration) error {
-	return c.SystemClock.Sleep(ctx, d/20)
+	return c.SystemClock.Sleep(ctx, d/100)
 }
 
 // syncBuffer may be written to while it is read.
