@@ -44,7 +44,7 @@ func (a *app) offline(of, use, short string, f func(*cobra.Command, context.Cont
 			if err != nil {
 				return err
 			}
-			ctx, cancel := interrupted(cmd)
+			ctx, cancel := a.patient(cmd)
 			defer cancel()
 			return f(cmd, ctx, job, args[1:])
 		}}

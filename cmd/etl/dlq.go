@@ -142,7 +142,7 @@ func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interrupted(cmd)
+	ctx, cancel := a.patient(cmd)
 	defer cancel()
 	r := lettersList{Letters: []letter{}, LeftOut: slices.Sorted(maps.Keys(unread))}
 	counts := map[lettersCount]int64{}
@@ -169,9 +169,7 @@ func (a *app) listLetters(cmd *cobra.Command, file string, f *dlqFlags) error {
 		return cmp.Or(cmp.Compare(y.Letters, x.Letters), cmp.Compare(x.Component, y.Component), cmp.Compare(x.Code, y.Code))
 	})
 	a.printLetters(&r)
-	for _, name := range r.LeftOut {
-		a.say("sink %s is left out: %v\n", name, unread[name])
-	}
+	a.sayLeftOut(unread)
 	return a.done(cmd, r)
 }
 
@@ -229,14 +227,14 @@ func (a *app) showLetter(cmd *cobra.Command, file, place string, f *dlqFlags) er
 	if err != nil {
 		return err
 	}
-	from, err := letterSink(job, f.sink)
+	from, _, err := a.letterSink(job, f.sink)
 	if err != nil {
 		return err
 	}
 	if form := from.Form(); !regexp.MustCompile(form.Pattern).MatchString(place) {
 		return stream.Errorf(stream.BadConfig, "cli.place", "", "", "%q is not the place of a letter in %s", place, from.Place()).WithFix("write %s, as etl dlq ls FILE shows it", form.Words)
 	}
-	ctx, cancel := interrupted(cmd)
+	ctx, cancel := a.patient(cmd)
 	defer cancel()
 	var found json.RawMessage
 	_, err = from.Read(ctx, a.world, func(l *deadletter.Found) error {
@@ -312,15 +310,15 @@ func (f *dlqFlags) filter(now time.Time) (deadletter.Filter, error) {
 	return out, nil
 }
 
-// replay says what the flags ask for.
-func (a *app) replay(ctx context.Context, job *config.Job, f *dlqFlags) (*deadletter.Replay, error) {
-	from, err := letterSink(job, f.sink)
+// replay says what the flags ask for, and which sinks it leaves out.
+func (a *app) replay(ctx context.Context, job *config.Job, f *dlqFlags) (r *deadletter.Replay, leftOut []string, err error) {
+	from, leftOut, err := a.letterSink(job, f.sink)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	filter, err := f.filter(time.Time{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &deadletter.Replay{Job: job.Spec.Name, From: from, Clusters: kafka.SourcesOf(job), Filter: filter}, ctx.Err()
+	return &deadletter.Replay{Job: job.Spec.Name, From: from, Clusters: kafka.SourcesOf(job), Filter: filter}, leftOut, ctx.Err()
 }

@@ -45,7 +45,10 @@ of them select both is written twice.`,
 
 // replayed is the result of dlq replay.
 type replayed struct {
-	Job string `json:"job"`
+	Job  string `json:"job"`
+	Sink string `json:"sink"` // that is read
+	// SinksLeftOut are the sinks whose letters cannot be read back.
+	SinksLeftOut []string `json:"sinks_left_out,omitempty"`
 	// Continued says that an earlier call had begun the job, and was cut off.
 	Continued bool  `json:"continued,omitempty"`
 	Replayed  int64 `json:"replayed"`
@@ -59,6 +62,10 @@ type replayed struct {
 	Status  *pipeline.Status `json:"status,omitempty"`
 }
 
+func (r *replayed) count(t *deadletter.Tally) {
+	r.Replayed, r.LeftOut, r.Made, r.Others, r.Gone = t.Replayed.Load(), t.LeftOut.Load(), t.Made.Load(), t.Others.Load(), t.Gone.Load()
+}
+
 func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) error {
 	job, err := a.load(file)
 	if err != nil {
@@ -66,13 +73,15 @@ func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	r, err := a.replay(ctx, job, &f.dlqFlags)
+	r, leftOut, err := a.replay(ctx, job, &f.dlqFlags)
 	if err != nil {
 		return err
 	}
+	defer a.watch(ctx, a.sayWait)()
+	out := replayed{Sink: r.From.Sink(), SinksLeftOut: leftOut, DryRun: f.dryRun}
 	r.To, r.Again = f.to, f.again
 	if f.dryRun {
-		return a.countLetters(cmd, ctx, r)
+		return a.countLetters(cmd, ctx, r, &out)
 	}
 	if err := a.replayOptions(ctx, job, r, f); err != nil {
 		return err
@@ -92,7 +101,8 @@ func (a *app) replayLetters(cmd *cobra.Command, file string, f *replayFlags) err
 	err = j.Run(ctx)
 	stopSignals()
 	st := j.Status()
-	out := replayed{Job: st.Job, Continued: j.Continues, Replayed: j.Tally.Replayed.Load(), LeftOut: j.Tally.LeftOut.Load(), Made: j.Tally.Made.Load(), Others: j.Tally.Others.Load(), Gone: j.Tally.Gone.Load(), Status: &st}
+	out.Job, out.Continued, out.Status = st.Job, j.Continues, &st
+	out.count(j.Tally)
 	if err != nil {
 		return a.object(cmd.CommandPath(), out, err)
 	}
@@ -145,8 +155,7 @@ func (a *app) replayOptions(ctx context.Context, job *config.Job, r *deadletter.
 }
 
 // countLetters counts what a replay from the beginning would do.
-func (a *app) countLetters(cmd *cobra.Command, ctx context.Context, r *deadletter.Replay) error {
-	out := replayed{DryRun: true}
+func (a *app) countLetters(cmd *cobra.Command, ctx context.Context, r *deadletter.Replay, out *replayed) error {
 	var topics []string
 	for _, c := range r.Clusters {
 		topics = append(topics, c.Topics...)
@@ -168,7 +177,7 @@ func (a *app) countLetters(cmd *cobra.Command, ctx context.Context, r *deadlette
 	if out.Others = others; errors.Join(err, unknown) != nil {
 		return a.object(cmd.CommandPath(), out, errors.Join(err, unknown))
 	}
-	a.printReplayed(&out)
+	a.printReplayed(out)
 	return a.done(cmd, out)
 }
 

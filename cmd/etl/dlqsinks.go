@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"etl/config"
@@ -101,14 +103,26 @@ func several(sinks []deadletter.Letters) error {
 	return stream.Errorf(stream.BadConfig, "dlq.several_sinks", "read dead letters", strings.Join(names, ", "), "there are several sinks of dead letters").WithFix("name one with --sink")
 }
 
-// letterSink returns the one sink whose records are asked for.
-func letterSink(job *config.Job, name string) (deadletter.Letters, error) {
-	sinks, _, err := letterSinks(job, name)
+// letterSink returns the one sink whose records are asked for, and the names of those that
+// nothing reads back: where there are such, it says which one it is.
+func (a *app) letterSink(job *config.Job, name string) (from deadletter.Letters, leftOut []string, err error) {
+	sinks, unread, err := letterSinks(job, name)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case len(sinks) > 1:
-		return nil, several(sinks)
+		return nil, nil, several(sinks)
 	}
-	return sinks[0], sinks[0].Records()
+	if len(unread) > 0 {
+		a.say("read is sink %s, %s\n", sinks[0].Sink(), sinks[0].Place())
+		a.sayLeftOut(unread)
+	}
+	return sinks[0], slices.Sorted(maps.Keys(unread)), sinks[0].Records()
+}
+
+// sayLeftOut says which sinks are not read, and where to look.
+func (a *app) sayLeftOut(unread map[string]error) {
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		a.say("sink %s is left out: %v\n", name, unread[name])
+	}
 }

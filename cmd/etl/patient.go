@@ -15,7 +15,7 @@ import (
 // error says so.
 func (a *app) patient(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, cancel := interrupted(cmd)
-	stop := a.watch(ctx, func(w peer.Wait) { a.say("%s (%v)\n", w, w.For.Round(time.Second)) })
+	stop := a.watch(ctx, a.sayWait)
 	return ctx, func() { cancel(); stop() }
 }
 
@@ -29,6 +29,9 @@ func (a *app) watch(ctx context.Context, tell func(peer.Wait)) (stop func()) {
 	ended.Go(func() { w.Run(ctx) })
 	return func() { cancel(); ended.Wait() }
 }
+
+// sayWait is the line of a command.
+func (a *app) sayWait(w peer.Wait) { a.say("%s (%v)\n", w, w.For.Round(time.Second)) }
 
 // logWait is the line of a service.
 func (a *app) logWait(w peer.Wait) {

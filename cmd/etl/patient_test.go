@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,8 +71,8 @@ func waits(t *testing.T) (file string) {
 name: waits
 http: none
 connections: { main: { type: kafka, seed_brokers: ["k:1"] } }
-sources: { in: { type: kafka, connection: main, topics: [a], decode: text } }
-sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
+sources: { in: { type: kafka, connection: main, topics: [a], decode: text, on_error: dead_letter, dead_letter: dead } }
+sinks: { out: { type: kafka, inputs: in, connection: main, topic: b }, dead: { type: kafka, connection: main, topic: c } }
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,8 @@ sinks: { out: { type: kafka, inputs: in, connection: main, topic: b } }
 // asks brokers says so; that somebody then interrupts it is no problem of the file.
 func TestWaitingIsHeard(t *testing.T) {
 	file := waits(t)
-	for _, args := range [][]string{{"lint", "--probe"}, {"verify"}, {"run"}} {
+	for _, args := range [][]string{{"lint", "--probe"}, {"verify"}, {"run"}, {"dlq", "ls"}, {"dlq", "show", file, "0@0"}, {"dlq", "replay"}, {"dlq", "replay", "--dry-run"},
+		{"txn", "ls"}, {"txn", "explain", file, "x"}, {"txn", "commit"}, {"txn", "abort"}, {"txn", "heal"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := &reader{until: "still waiting for broker k:1: it accepts connections and does not answer", enough: cancel}
 		var out bytes.Buffer
@@ -95,7 +97,10 @@ func TestWaitingIsHeard(t *testing.T) {
 			return ours, nil
 		}
 		root := a.root()
-		root.SetArgs(append(args, file, "--data-dir", t.TempDir()))
+		if !slices.Contains(args, file) {
+			args = append(args, file)
+		}
+		root.SetArgs(append(args, "--data-dir", t.TempDir()))
 		if err := root.ExecuteContext(ctx); err == nil || ctx.Err() == nil {
 			t.Errorf("%v: %v; %s", args, err, errs)
 		}
