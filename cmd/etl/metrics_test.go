@@ -144,7 +144,7 @@ func (s *service) reaches(least float64, name string, labels ...string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	var sum float64
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
 		if sum = sumOf(s.page(), name, labels); sum >= least {
 			return
 		}

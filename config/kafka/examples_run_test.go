@@ -70,7 +70,7 @@ func read(t *testing.T, name string) string {
 // runExample produces the lines, runs the pipeline until it has read them, and
 // returns the last committed value of each key, sorted.
 func runExample(t *testing.T, text, in, out string, lines []string) []string {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, in, out))
 	if err != nil {
