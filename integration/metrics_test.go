@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -46,9 +47,7 @@ sinks:
 		{"etl_sink_uncommitted_records", nil, 0},
 		{"etl_pipeline_info", []string{`guarantee="exactly_once"`}, 1},
 	} {
-		if got := r.metric(m.name, m.labels...); got != m.want {
-			t.Errorf("%s%v is %v, want %v", m.name, m.labels, got, m.want)
-		}
+		r.measures(m.name, m.want, m.labels...)
 	}
 	// What a client fetches or sends once more is counted once more.
 	if in, out := r.metric("etl_kafka_client_fetch_records_total", `component="in"`), r.metric("etl_kafka_client_produce_records_total", `component="out"`); in < 300 || out < 150 {
@@ -73,4 +72,20 @@ sinks:
 	}
 	j.must("stop")
 	r.ends(0)
+}
+
+// measures waits until a metric has a value: rows are visible a moment before the job has
+// seen that they are.
+func (r *run) measures(name string, want float64, labels ...string) {
+	r.t.Helper()
+	got := want
+	defer func() {
+		if got != want {
+			r.t.Logf("it is %v", got)
+		}
+	}()
+	eventually(r.t, fmt.Sprintf("%s%v is %v", name, labels, want), func() bool {
+		got = r.metric(name, labels...)
+		return got == want
+	})
 }

@@ -63,8 +63,8 @@ func tool() (ran bool, code int) {
 	set.BoolVar(&f.beginning, "from-beginning", false, "")
 	set.IntVar(&f.partitions, "partitions", 1, "")
 	set.IntVar(&f.timeout, "timeout-ms", 1000, "")
-	_ = set.Parse(os.Args[1:]) // it ends the program itself
-	opts := []kgo.Opt{kgo.SeedBrokers(f.server), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
+	_ = set.Parse(os.Args[1:])                                                                                                   // it ends the program itself
+	opts := []kgo.Opt{kgo.SeedBrokers(f.server), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.UnknownTopicRetries(40)} // one that was just made
 	if f.isolation == "read_committed" {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
