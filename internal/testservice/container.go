@@ -81,7 +81,7 @@ func (spec ContainerSpec) customize() []testcontainers.ContainerCustomizer {
 
 // Kill implements [Service].
 func (c *Container) Kill(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	id := c.tc.GetContainerID()
 	if _, err := c.cli.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "SIGKILL"}); err != nil {
@@ -134,7 +134,7 @@ func (c *Container) Log() string {
 
 // Stop implements [Service]. A frozen container takes no signal, so it is thawed first.
 func (c *Container) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if state, err := c.tc.State(ctx); err == nil && state.Paused {
 		_ = c.Unpause(ctx) // the removal below is by force

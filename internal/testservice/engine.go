@@ -55,7 +55,7 @@ func findEngine(ctx context.Context) error {
 }
 
 func ping(ctx context.Context, opt client.Opt) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	c, err := client.New(opt)
 	if err != nil {

@@ -185,9 +185,10 @@ func (p *Process) Quit(ctx context.Context) error {
 	return p.down(ctx, all)
 }
 
-// awaitGone waits for the children, which init reaps, not we.
+// awaitGone waits for the children, which init reaps, not we. One that waits for a slow
+// disk ends when that has answered.
 func awaitGone(ctx context.Context, pids []int) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
