@@ -40,6 +40,7 @@ func TestStrangers(t *testing.T) {
 		"N":                                 "", // PostgreSQL has no TLS
 		"R\x00\x00\x00\x08\x00\x00\x00\x00": "",
 		"\x15\x01\x02":                      "",
+		"\x15":                              "", // not enough to know
 	} {
 		got, err := io.ReadAll(answering(t, said))
 		var s *Stranger
@@ -77,7 +78,7 @@ func TestSilence(t *testing.T) {
 		_, err := c.Read(make([]byte, 8))
 		var s *Silence
 		var ne net.Error
-		if !errors.As(err, &s) || s.Cut || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &ne) || ne.Timeout() {
+		if !errors.As(err, &s) || s.Cut || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &ne) || ne.Timeout() || !ne.Temporary() {
 			t.Errorf("%#v", err)
 		}
 		if want := "broker k:1 accepts connections and does not answer"; err.Error() != want {
@@ -93,6 +94,43 @@ func TestSilence(t *testing.T) {
 			t.Errorf("after an answer: %#v", err)
 		}
 	})
+}
+
+// reads is a connection that gives the answers of a script.
+type reads struct {
+	net.Conn
+	script []func(p []byte) (int, error)
+}
+
+func (r *reads) Read(p []byte) (int, error) {
+	next := r.script[0]
+	r.script = r.script[1:]
+	return next(p)
+}
+
+// TestReadersAreLazy: bytes may come together with the error behind them, and a read may
+// bring nothing; neither is a stranger, nor a silence. No more is an error that is no limit.
+func TestReadersAreLazy(t *testing.T) {
+	gone := &net.OpError{Op: "read", Err: net.ErrClosed}
+	c := Expect(&reads{script: []func([]byte) (int, error){
+		func([]byte) (int, error) { return 0, nil },
+		func(p []byte) (int, error) { return copy(p, "abc"), io.EOF },
+		func([]byte) (int, error) { return 0, io.EOF },
+	}}, "broker k:1")
+	if all, err := io.ReadAll(c); string(all) != "abc" || err != nil {
+		t.Errorf("%q, %v", all, err)
+	}
+	c = Expect(&reads{script: []func([]byte) (int, error){
+		func(p []byte) (int, error) { return copy(p, "ab"), gone },
+		func([]byte) (int, error) { return 0, gone },
+	}}, "broker k:1")
+	if all, err := io.ReadAll(c); string(all) != "ab" || err != error(gone) {
+		t.Errorf("%q, %v", all, err)
+	}
+	c = Expect(&reads{script: []func([]byte) (int, error){func([]byte) (int, error) { return 0, gone }}}, "broker k:1")
+	if _, err := c.Read(make([]byte, 1)); err != error(gone) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestCut: a connection that is reset before it has brought anything.

@@ -129,3 +129,80 @@ func TestAnswerEndsTheWaiting(t *testing.T) {
 		t.Errorf("%q, want %q", lines, want)
 	}
 }
+
+// TestOneWaiting: attempts side by side are one waiting, from the first on. One that was
+// given up by who made it shows nothing of the server, and a connection that ends without
+// a byte is no answer.
+func TestOneWaiting(t *testing.T) {
+	network := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		switch addr {
+		case "refuses":
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		case "given up":
+			return nil, context.Canceled
+		case "cuts":
+			ours, theirs := net.Pipe()
+			_ = theirs.Close()
+			return ours, nil
+		}
+		return silent(ctx, "", "")
+	}
+	lines := watching(t, network, func(dial stream.Dialer) {
+		first, _ := dial(Named(t.Context(), "broker k:1"), "tcp", "silent")
+		pass(3 * time.Second)
+		second, _ := dial(Named(t.Context(), "broker k:1"), "tcp", "silent")
+		pass(3 * time.Second) // told at 5, not at 8
+		_, _ = first.Close(), second.Close()
+	})
+	if want := []string{"5 " + mute}; !slices.Equal(lines, want) {
+		t.Errorf("side by side: %q, want %q", lines, want)
+	}
+	lines = watching(t, network, func(dial stream.Dialer) {
+		for _, addr := range []string{"refuses", "refuses", "refuses", "refuses", "given up", "given up"} {
+			_, _ = dial(Named(t.Context(), "broker k:1"), "tcp", addr)
+			pass(time.Second)
+		}
+	})
+	if want := []string{"5 still waiting for broker k:1: it refuses connections"}; !slices.Equal(lines, want) {
+		t.Errorf("given up: %q, want %q", lines, want)
+	}
+	lines = watching(t, network, func(dial stream.Dialer) {
+		for range 6 {
+			c, _ := dial(Named(t.Context(), "broker k:1"), "tcp", "cuts")
+			if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
+				t.Error(n, err)
+			}
+			_ = c.Close()
+			pass(time.Second)
+		}
+	})
+	if want := []string{"5 " + mute}; !slices.Equal(lines, want) {
+		t.Errorf("cut: %q, want %q", lines, want)
+	}
+}
+
+// TestNextTroubleIsAnother: what was seen before the answer is not said of it.
+func TestNextTroubleIsAnother(t *testing.T) {
+	network := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		if addr == "nothing" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		ours, theirs := net.Pipe()
+		go func() { _, _ = io.WriteString(theirs, "x") }()
+		return ours, nil
+	}
+	lines := watching(t, network, func(dial stream.Dialer) {
+		c, _ := dial(Named(t.Context(), "broker k:1"), "tcp", "answers")
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second) // of the bubble
+		defer cancel()
+		_, _ = dial(Named(ctx, "broker k:1"), "tcp", "nothing")
+		_ = c.Close()
+	})
+	if want := []string{"5 still waiting for broker k:1: it does not take connections"}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
