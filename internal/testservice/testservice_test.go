@@ -92,7 +92,7 @@ func family(t *testing.T) *Process {
 // child waits for the number that the server wrote into its log.
 func child(t *testing.T, p *Process, nth int) (pid int) {
 	t.Helper()
-	err := Await(t.Context(), p, 10*time.Second, func(context.Context) error {
+	err := Await(t.Context(), p, time.Minute, func(context.Context) error {
 		numbers := strings.Fields(p.Log())
 		if len(numbers) < nth {
 			return errors.New("no child yet")
