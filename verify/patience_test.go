@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"etl/internal/kafkaconn"
@@ -78,4 +79,48 @@ func TestPatienceIsLongerForWhoAnswered(t *testing.T) {
 			t.Error(d)
 		}
 	})
+}
+
+// TestPatienceEndsInWhatWasSeen: a call that is cut off by the end of the patience has seen
+// nothing; what was seen before it counts, and where nothing was, that is said. What is
+// known of leaders is looked up anew.
+func TestPatienceEndsInWhatWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{clock: stream.SystemClock{}, known: true, leaders: map[string]map[int32]int32{"t": {0: 1}}}
+		calls := 0
+		err := c.patiently(t.Context(), func(ctx context.Context) error {
+			if calls++; calls == 1 {
+				return kerr.NotLeaderForPartition
+			}
+			if len(c.leaders) > 0 {
+				t.Error("the leaders are those of before")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if !errors.Is(err, kerr.NotLeaderForPartition) || calls != 2 {
+			t.Errorf("after %d calls: %v", calls, err)
+		}
+		err = c.patiently(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		if stream.CodeOf(err) != "kafka.unreachable" || !strings.Contains(err.Error(), "no answer in 2m0s") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestWhatPasses names what brokers say only for a while.
+func TestWhatPasses(t *testing.T) {
+	for err, want := range map[error]bool{
+		&kadm.ShardErrors{}:           true,
+		errNoLeader:                   true,
+		kerr.UnknownTopicID:           true, // of a topic that is just made
+		kerr.LeaderNotAvailable:       true,
+		kerr.UnknownTopicOrPartition:  false,
+		kerr.TopicAuthorizationFailed: false,
+		context.Canceled:              false,
+	} {
+		if passing(err) != want {
+			t.Errorf("%T %v: want %v", err, err, want)
+		}
+	}
 }
