@@ -123,9 +123,15 @@ func TestPrintable(t *testing.T) {
 		"\x1b[2Jgone":          `"\x1b[2Jgone"`,
 		"a\rb":                 `"a\rb"`,
 		"\u009b31m":            `"\u009b31m"`,
+		"a\u202eb":             `"a\u202eb"`,
 	} {
 		if got := printable(text); got != want {
 			t.Errorf("%q is shown as %s, want %s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{"it is größer": "it is größer", "no\n0@9": `"no\n0@9"`, "a\tb": `"a\tb"`} {
+		if got := cell(text); got != want {
+			t.Errorf("%q is shown as %s in a line, want %s", text, got, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -207,12 +208,12 @@ func (a *app) printLetters(r *lettersList) {
 		if l.Made {
 			record = "made of several"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.At, at, printable(string(l.Component)), printable(l.Code), printable(record), printable(l.Message))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cell(l.At), at, cell(string(l.Component)), cell(l.Code), cell(record), cell(l.Message))
 	}
 	_ = w.Flush()
 	a.print("%s\n", plural(int(r.Total), "dead letter"))
 	for _, c := range r.Counts {
-		a.print("  %d  %s  %s\n", c.Letters, printable(string(c.Component)), printable(c.Code))
+		a.print("  %d  %s  %s\n", c.Letters, cell(string(c.Component)), cell(c.Code))
 	}
 	if r.Others > 0 {
 		a.print("%s among them that are no dead letters\n", plural(int(r.Others), "record"))
@@ -259,17 +260,17 @@ func (a *app) showLetter(cmd *cobra.Command, file, place string, f *dlqFlags) er
 func (a *app) printLetter(l *deadletter.Found) {
 	x := newLetter(l)
 	a.print("at         %s in %s\n", x.At, l.Sink)
-	a.print("record     %s/%d@%d\n", printable(x.Topic), x.Partition, x.Offset)
+	a.print("record     %s/%d@%d\n", cell(x.Topic), x.Partition, x.Offset)
 	if x.Time != nil {
 		a.print("time       %s\n", x.Time.Format(time.RFC3339Nano))
 	}
-	a.print("component  %s\ncode       %s\nmessage    %s\n", printable(string(x.Component)), printable(x.Code), printable(x.Message))
+	a.print("component  %s\ncode       %s\nmessage    %s\n", cell(string(x.Component)), cell(x.Code), cell(x.Message))
 	if x.Made {
 		a.print("made       of several records; replay leaves it out\n")
 	}
 	a.print("key        %s\n", payload(l.Key))
 	for _, h := range l.Headers {
-		a.print("header     %s: %s\n", printable(h.Key), payload(h.Value))
+		a.print("header     %s: %s\n", cell(h.Key), payload(h.Value))
 	}
 	a.print("value      %s\n", payload(l.Value))
 }
@@ -284,8 +285,17 @@ func payload(b []byte) string {
 
 // printable returns a text so that it does nothing to a terminal: who writes into a store
 // of letters may not be who reads them.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\ufffd' }) {
+func printable(s string) string { return quoted(s, "\n\t") }
+
+// cell is printable for a field in a line, which must not begin another line or column.
+func cell(s string) string { return quoted(s, "") }
+
+// quoted quotes a text with characters that do something, but for those of but.
+func quoted(s, but string) string {
+	does := func(r rune) bool {
+		return unicode.IsControl(r) && !strings.ContainsRune(but, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\ufffd'
+	}
+	if strings.ContainsFunc(s, does) {
 		return fmt.Sprintf("%q", s)
 	}
 	return s
