@@ -38,6 +38,8 @@ type Replay struct {
 type Tally struct {
 	// Replayed are written, LeftOut were not asked for, Made have no original record,
 	// Others are no letters, Gone were deleted while the replay was at work.
+	// Replayed is exact. The others are counted when they are read: an attempt that goes
+	// back to its checkpoint counts those behind it again.
 	Replayed, LeftOut, Made, Others, Gone atomic.Int64
 }
 
