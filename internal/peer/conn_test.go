@@ -78,7 +78,7 @@ func TestSilence(t *testing.T) {
 		_, err := c.Read(make([]byte, 8))
 		var s *Silence
 		var ne net.Error
-		if !errors.As(err, &s) || s.Cut || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &ne) || ne.Timeout() || !ne.Temporary() {
+		if !errors.As(err, &s) || s.Cut || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &ne) || ne.Timeout() || !s.Temporary() {
 			t.Errorf("%#v", err)
 		}
 		if want := "broker k:1 accepts connections and does not answer"; err.Error() != want {
