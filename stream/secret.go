@@ -1,6 +1,9 @@
 package stream
 
-import "log/slog"
+import (
+	"fmt"
+	"log/slog"
+)
 
 // Secret is a string that prints as *** in every form. Reveal returns the value.
 type Secret string
@@ -13,8 +16,8 @@ func (s Secret) Reveal() string { return string(s) }
 // String hides the value.
 func (s Secret) String() string { return hidden }
 
-// GoString hides the value under %#v.
-func (s Secret) GoString() string { return hidden }
+// Format hides the value whatever the verb: fmt prints what a wrong one was given.
+func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, hidden) }
 
 // MarshalText hides the value in JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
