@@ -21,8 +21,8 @@
 // checkpoint, the checkpoint's id into a key of its own; as the server logs and replicates
 // writes in order, who finds the id finds the rows before it. A restart that does not find
 // it ends with redis.forgotten and names the checkpoints that are safe to go back to. And a
-// connection to another run of the server ends the attempt, whose rows may be gone; the
-// restart then looks.
+// connection to another run of the server is refused and ends the attempt, whose rows may be
+// gone; the restart then looks, and finds nothing that the attempt wrote there.
 //
 // A server that may evict keys (maxmemory-policy allkeys-*) is refused.
 package redis

@@ -34,6 +34,9 @@ func (s *store) explain(ctx context.Context, err error, op string) error {
 	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled):
 		return err
 	}
+	if other := s.sameRun(); other != nil {
+		return other // the client passes on the words of connected, not the error
+	}
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		return stream.Errorf(stream.Retry, "redis.unreachable", op, s.cfg.Conn.System(), "%w", err).WithFix("check the server's address, that it runs, and the network between")

@@ -148,6 +148,34 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
+// Whatever else an attempt does when the server has forgotten its rows, it leaves nothing
+// there that the next one takes for them, although the scripts are there already.
+func TestNothingGoesToAnotherRun(t *testing.T) {
+	for name, rows := range map[string][]stream.Record{"a note alone": nil, "a row": {storetest.Row("k", 2)}} {
+		s := redistest.Start(t, redistest.Config{Settings: map[string]string{"appendonly": "no"}})
+		l := newLab(t, s, nil)
+		a := l.MustOpen(1)
+		restored := a.MustFlush(storetest.Row("k", 1)).State
+		s.Kill(t)
+		s.Restart(t)
+		for _, text := range []string{script, keepScript} {
+			if err := l.client.ScriptLoad(t.Context(), text).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out storetest.Rejects
+		if _, err := a.Flush(&out, rows...); stream.ClassOf(err) != stream.Restart || stream.CodeOf(err) != "redis.restarted" {
+			t.Errorf("%s goes on over another run of the server: %v", name, err)
+		}
+		if keys, err := l.client.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+			t.Errorf("%s: the other run has %q, %v", name, keys, err)
+		}
+		if _, err := l.open(2, storetest.Lineage, restored...); stream.CodeOf(err) != "redis.forgotten" {
+			t.Errorf("%s: the next attempt goes on over what was forgotten: %v", name, err)
+		}
+	}
+}
+
 // Servers that may drop keys, or take no writes, are refused.
 func TestRefusedServers(t *testing.T) {
 	s := redistest.Start(t, redistest.Config{Settings: map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}})

@@ -63,7 +63,8 @@ func (s *store) connect(w stream.World) {
 	s.client = redis.NewClient(o)
 }
 
-// connected looks at which run of the server a new connection goes to.
+// connected looks at which run of the server a new connection goes to, and refuses another
+// one: a note that an attempt leaves there would hide from the next what was forgotten.
 func (s *store) connected(ctx context.Context, c *redis.Conn) error {
 	info, err := c.Info(ctx, "server").Result()
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *store) connected(ctx context.Context, c *redis.Conn) error {
 	if !s.run.CompareAndSwap(nil, &run) && *s.run.Load() != run {
 		s.changed.Store(true)
 	}
-	return nil
+	return s.sameRun()
 }
 
 // sameRun returns an error when the server is not the one that took the rows so far: it may
