@@ -27,7 +27,7 @@ func startSection(ctx context.Context, l *lab) error {
 	}
 	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "etl")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/etl")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", bin, "./cmd/etl")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
