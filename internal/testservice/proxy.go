@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"syscall"
+	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +24,7 @@ type Proxy struct {
 func StartProxy(listen, upstream string) (*Proxy, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	p := &Proxy{proxy: toxiproxy.NewProxy(server, listen, listen, upstream)}
-	if err := p.proxy.Start(); err != nil {
+	if err := p.Up(); err != nil {
 		return nil, fmt.Errorf("proxy on %s: %w", listen, err)
 	}
 	return p, nil
@@ -50,8 +53,31 @@ func (p *Proxy) Reset() { p.proxy.Toxics.ResetToxics(context.Background()) }
 // Down closes all connections and refuses new ones, until Up.
 func (p *Proxy) Down() { p.proxy.Stop() }
 
-// Up accepts connections again.
-func (p *Proxy) Up() error { return p.proxy.Start() }
+// Up accepts connections again. Its port may be in use for a moment yet: a child that this
+// program was beginning when the socket was closed has a copy of it until it has become
+// another program (fork(2), execve(2); Go closes descriptors on exec, not on fork).
+func (p *Proxy) Up() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	return p.up(func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			return true
+		}
+	})
+}
+
+func (p *Proxy) up(again func() bool) error {
+	for {
+		if err := p.proxy.Start(); !errors.Is(err, syscall.EADDRINUSE) || !again() {
+			return err
+		}
+	}
+}
 
 // Close ends the proxy.
 func (p *Proxy) Close() { p.proxy.Stop() }

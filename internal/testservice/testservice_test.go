@@ -214,3 +214,37 @@ func TestFreePortIsKept(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A proxy that was down comes up although its port is in use for a moment: a child that is
+// being begun may hold a copy of the socket.
+func TestProxyComesUpWhenItsPortIsFree(t *testing.T) {
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := StartProxy(Loopback(port), Loopback(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.Down()
+	copied, err := net.Listen("tcp4", Loopback(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := 0
+	again := func() bool {
+		if waits++; waits == 3 {
+			_ = copied.Close() // nothing was written
+		}
+		return waits < 1000
+	}
+	if err := p.up(again); err != nil || waits < 3 {
+		t.Errorf("after %d waits: %v", waits, err)
+	}
+	c, err := net.Dial("tcp4", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close() // nothing was written
+}
