@@ -41,7 +41,9 @@ func TestNothingGrows(t *testing.T) {
 	j.caughtUp()
 	g2, f2, ids2 := sample()
 	t.Logf("goroutines %v then %v, files %v then %v, transactional ids %v then %v", g, g2, f, f2, ids, ids2)
-	if g2 > g+20 || f2 > f+15 {
+	// An id that a slow broker made necessary has a client: connections and what serves
+	// them. The ids are bounded themselves.
+	if more := 5 * (ids2 - ids); g2 > g+20+more || f2 > f+15+more {
 		t.Errorf("goroutines %v became %v, open files %v became %v", g, g2, f, f2)
 	}
 	// Two subtasks, each with at most 2 x (1 + 3) + 2 ids.
