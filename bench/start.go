@@ -17,7 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// startSection builds the binary as it is released, and measures its size, how long it
+// startSection builds the binary as make build does, stripped and with the paths of this
+// machine, which spares compiling everything again; and measures its size, how long it
 // takes from exec until the job runs and until its first record is visible to others,
 // and what it holds while idle.
 func startSection(ctx context.Context, l *lab) error {
