@@ -37,6 +37,7 @@ func TestPostgresForgotten(t *testing.T) {
 				j.must("stop")
 				r.ends(0)
 			}
+			d.deserted() // or both wait for each other's locks
 			d.exec("TRUNCATE copied, etl.marker; INSERT INTO copied SELECT * FROM backup; INSERT INTO etl.marker SELECT * FROM backup_marker")
 			j.refused(j.etl("run"), 5, "sink.forgotten", "committed and confirmed", "rows from")
 			j.refused(j.etl("run"), 5, "sink.forgotten")

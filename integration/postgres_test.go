@@ -92,6 +92,13 @@ func (d *database) numbers(sql string) map[int]int {
 	return out
 }
 
+// deserted waits until the job has no session any more. A server goes on with the statement
+// of a process that was killed, and keeps its locks until then.
+func (d *database) deserted() {
+	d.t.Helper()
+	d.wants("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = '"+d.role+"'", "0")
+}
+
 // settled demands that nothing waits any more: no prepared transaction, nothing staged.
 func (d *database) settled() {
 	d.t.Helper()
