@@ -90,18 +90,17 @@ func TestSecondLook(t *testing.T) {
 		finished bool
 		want     bool
 	}{
-		"all is well":                 {Result{}, true, false},
-		"missing":                     {Result{Counts: Counts{Missing: 1}}, false, true},
-		"altered":                     {Result{Counts: Counts{Altered: 1}}, true, false},
-		"altered, and one is open":    {Result{Counts: Counts{Altered: 1, Uncommitted: 1}}, false, true},
-		"duplicated, and one is open": {Result{Counts: Counts{Duplicated: 1, Uncommitted: 1}}, false, true},
-		"misplaced, and one is open":  {Result{Counts: Counts{OutOfOrder: 1, Uncommitted: 1}}, false, true},
-		"one is open":                 {Result{Counts: Counts{Uncommitted: 1}}, false, false},
-		"one is open at the end":      {Result{Counts: Counts{Uncommitted: 1}}, true, true},
-		"behind":                      {Result{Counts: Counts{Behind: 1}}, false, false},
-		"behind at the end":           {Result{Counts: Counts{Behind: 1}}, true, true},
-		"hanging":                     {Result{Open: []Open{{}}}, false, false},
-		"hanging at the end":          {Result{Open: []Open{{}}}, true, true},
+		"all is well":            {Result{}, true, false},
+		"missing":                {Result{Counts: Counts{Missing: 1}}, false, true},
+		"altered":                {Result{Counts: Counts{Altered: 1}}, false, true},
+		"duplicated":             {Result{Counts: Counts{Duplicated: 1}}, false, true},
+		"misplaced":              {Result{Counts: Counts{OutOfOrder: 1}}, false, true},
+		"one is open":            {Result{Counts: Counts{Uncommitted: 1}}, false, false},
+		"one is open at the end": {Result{Counts: Counts{Uncommitted: 1}}, true, true},
+		"behind":                 {Result{Counts: Counts{Behind: 1}}, false, false},
+		"behind at the end":      {Result{Counts: Counts{Behind: 1}}, true, true},
+		"hanging":                {Result{Open: []Open{{}}}, false, false},
+		"hanging at the end":     {Result{Open: []Open{{}}}, true, true},
 	} {
 		if of.r.passing(&Options{Finished: of.finished}) != of.want {
 			t.Errorf("%s: want %v", name, of.want)

@@ -47,7 +47,7 @@ code 0 says that everything in "checked" holds, and nothing of what is left out.
 	cmd.Flags().StringArrayVar(&f.received, "received", nil, "sink=file: what the endpoint of an http sink took, one row a line; a pattern for several files")
 	cmd.Flags().StringArrayVar(&f.putAside, "put-aside", nil, "sink=file: rows that the endpoint refused and the sink put aside, which need not be received; a pattern for several files")
 	cmd.Flags().BoolVar(&f.finished, "finished", false, "the job has ended: rows that are behind and open transactions are faults")
-	cmd.Flags().DurationVar(&f.settle, "settle", 5*time.Second, "repeat a recount that finds something missing for so long: a job may be committing")
+	cmd.Flags().DurationVar(&f.settle, "settle", 5*time.Second, "repeat a recount that finds anything wrong for so long: a job may be committing")
 	return cmd
 }
 
