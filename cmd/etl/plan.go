@@ -17,8 +17,9 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "what a pipeline guarantees, and what a start would do",
 		Long: `Prints the graph as it would run, the guarantee of each path with its weakest
 link, when output becomes visible, how long an outage loses nothing, and what a
-start would do to stored state. It reads the job's storage and changes nothing.
-The exit code is 4 when a start would be refused.`,
+start would do to stored state. It reads the job's storage and changes nothing. No
+server is asked: etl lint --probe does that. The exit code is 4 when a start would be
+refused.`,
 		Example: `  etl plan pipeline.yaml
   etl plan --json pipeline.yaml | jq '.result.guarantees'`,
 		Args: oneFile,
