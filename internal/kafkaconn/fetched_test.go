@@ -84,7 +84,8 @@ func TestHeadersShareMemory(t *testing.T) {
 // does the pooled slice go back.
 func TestPooledFetchRoundTrip(t *testing.T) {
 	c := cluster(t, kfake.SeedTopics(1, "t"))
-	prod := client(t, Config{SeedBrokers: c.ListenAddrs()}, kgo.DefaultProduceTopic("t"))
+	// Nothing goes out before the flush: all records are one batch, and so one slice.
+	prod := client(t, Config{SeedBrokers: c.ListenAddrs()}, kgo.DefaultProduceTopic("t"), kgo.ManualFlushing())
 	for range 10 {
 		prod.Produce(t.Context(), &kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "h"}}}, nil)
 	}
