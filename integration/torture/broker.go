@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
@@ -141,9 +142,11 @@ func (b *Broker) admin(f func(*kadm.Client) error) error {
 
 // CreateTopics makes topics and returns when every partition has a leader.
 func (b *Broker) CreateTopics(ctx context.Context, partitions map[string]int) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*ownerPatience)
+	defer cancel()
 	return b.admin(func(adm *kadm.Client) error {
 		for topic, n := range partitions {
-			if _, err := adm.CreateTopic(ctx, int32(n), 1, nil, topic); err != nil {
+			if err := createTopic(ctx, adm, topic, n); err != nil {
 				return fmt.Errorf("create topic %s: %w", topic, err)
 			}
 			for {
@@ -158,6 +161,21 @@ func (b *Broker) CreateTopics(ctx context.Context, partitions map[string]int) er
 		}
 		return nil
 	})
+}
+
+// createTopic tries until the topic is there. A broker on a busy machine may answer too
+// late and have made it all the same: then the client's next try, or ours, hears that it
+// exists. Nobody else makes topics of these names.
+func createTopic(ctx context.Context, adm *kadm.Client, topic string, partitions int) error {
+	for {
+		_, err := adm.CreateTopic(ctx, int32(partitions), 1, nil, topic)
+		if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
+			return nil
+		}
+		if pause(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // pause waits, unless ctx ends.

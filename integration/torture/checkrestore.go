@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 )
 
 // scratchRecords are written after the job has stopped, for scratch jobs to read:
@@ -94,7 +93,7 @@ func (l *Life) goOn(ctx context.Context, j *Job, id string, from map[int32]int64
 		return nil
 	}
 	w.Signal(syscall.SIGTERM)
-	if !w.Wait(30*time.Second) || w.Code() != 0 {
+	if !w.Wait(ownerPatience) || w.Code() != 0 {
 		l.Add(Restorable, "checkpoint %s: the scratch job ended with %s", id, w.Ended())
 		return nil
 	}

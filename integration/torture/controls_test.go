@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"etl/internal/pgtest"
 )
@@ -70,7 +71,7 @@ func hangs(rule string) scenario {
 		if err != nil {
 			return nil, Verdict{}, err
 		}
-		e := &Episode{Broker: b, Binary: bin, Broken: rule, Seed: seed, Until: suite.UntilRare(), Job: JobConfig{Kind: Pass, Name: short(filepath.Base(dir))}, Outs: wideTopic, Dir: dir}
+		e := &Episode{Broker: b, Binary: bin, Broken: rule, Seed: seed, Until: suite.UntilRare(), Job: JobConfig{Kind: Pass, Name: short(filepath.Base(dir))}, Outs: wideTopic, EndIn: 45 * time.Second, Dir: dir}
 		l, err := e.Begin(ctx)
 		if err != nil {
 			return nil, Verdict{}, err

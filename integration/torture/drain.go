@@ -7,9 +7,12 @@ import (
 	"time"
 )
 
+// finishIn is how long a job may take to drain and stop, and its output to be checked.
+const finishIn = 5 * time.Minute
+
 // Finish ends the feed, lets the job drain and stop by itself, and checks all.
 func (l *Life) Finish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, finishIn)
 	defer cancel()
 	if err := l.feed.Pause(ctx); err != nil {
 		return err

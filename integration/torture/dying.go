@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"time"
 )
 
 // torment starts the worker again and again, and lets it die as it was dealt.
@@ -31,10 +32,11 @@ func (l *Life) torment(ctx context.Context) error {
 	return nil
 }
 
-// dieBy lets workers die as they are told, as long as nothing is found.
+// dieBy lets workers die as they are told, as long as nothing is found. What comes behind
+// builds on their deaths, so they have time to come there on a busy machine, too.
 func (l *Life) dieBy(ctx context.Context, aims ...aim) error {
 	for _, a := range aims {
-		if _, err := l.die(ctx, a); err != nil || !l.OK() {
+		if _, err := l.dieIn(ctx, a, max(l.Patience, ownerPatience)); err != nil || !l.OK() {
 			return err
 		}
 	}
@@ -44,6 +46,10 @@ func (l *Life) dieBy(ctx context.Context, aims ...aim) error {
 // die starts a worker, waits for its death, and notes what it left behind. It reports
 // whether the worker died where it was to die.
 func (l *Life) die(ctx context.Context, a aim) (there bool, err error) {
+	return l.dieIn(ctx, a, l.Patience)
+}
+
+func (l *Life) dieIn(ctx context.Context, a aim, patience time.Duration) (there bool, err error) {
 	var args []string
 	if l.Before != nil {
 		if args, err = l.Before(ctx, l); err != nil {
@@ -57,7 +63,7 @@ func (l *Life) die(ctx context.Context, a aim) (there bool, err error) {
 	there = true
 	if a.point == "" {
 		w.Wait(a.after)
-	} else if there = w.Wait(l.Patience); !there {
+	} else if there = w.Wait(patience); !there {
 		l.Tally.Add(killsMissed, 1)
 		l.Tally.Add("not reached: "+a.point, 1)
 		a.point = ""

@@ -11,10 +11,11 @@ import (
 )
 
 // declines aborts one of three checkpoints after every sink has prepared. Where it
-// begins is drawn for every start: most workers die young.
+// begins is drawn for every start: most workers die young. It goes on as long as the
+// oldest lives, which was to die where it did not come.
 func declines(r *rand.Rand) string {
 	var s []string
-	for n := 1 + r.IntN(3); n < 30; n += 3 {
+	for n := 1 + r.IntN(3); n < 300; n += 3 {
 		s = append(s, fmt.Sprintf("checkpoint.append.declined:%d:error", n))
 	}
 	return strings.Join(s, ",")
@@ -94,7 +95,7 @@ func (e *Episode) defaults() {
 		e.Rate = 300
 	}
 	if e.EndIn == 0 {
-		e.EndIn = 45 * time.Second
+		e.EndIn = 90 * time.Second
 	}
 	if e.Patience == 0 {
 		e.Patience = 3 * time.Second

@@ -110,9 +110,21 @@ func (l *Life) settle(ctx context.Context, n int, args ...string) error {
 }
 
 // hanging names a partition that holds a transaction open which its coordinator
-// calls complete: committed, or with aborts anything else.
+// calls complete: committed, or with aborts anything else. Markers may be on their way:
+// what hangs is still there after a while.
 func (l *Life) hanging(ctx context.Context, aborts bool) (found string, err error) {
-	time.Sleep(300 * time.Millisecond) // for markers that are on their way
+	for _, wait := range []time.Duration{300 * time.Millisecond, 2 * time.Second} {
+		if err := pause(ctx, wait); err != nil {
+			return "", err
+		}
+		if found, err = l.openForEver(ctx, aborts); err != nil || found == "" {
+			return "", err
+		}
+	}
+	return found, nil
+}
+
+func (l *Life) openForEver(ctx context.Context, aborts bool) (found string, err error) {
 	err = l.Broker.admin(func(adm *kadm.Client) error {
 		ts, err := adm.ListTransactions(ctx, nil, nil)
 		if err != nil {

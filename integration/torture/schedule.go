@@ -25,8 +25,8 @@ func (a aim) fault() string {
 }
 
 // schedule deals out deaths: all points in turn, so that none is left to luck, and
-// between them random times; after some deaths the next comes while the job
-// recovers. A point that was missed has its turn once more.
+// between them random times; after every third death of those the next comes while the
+// job recovers. A point that was missed has its turn once more.
 type schedule struct {
 	r      *rand.Rand
 	points []Point
@@ -34,6 +34,7 @@ type schedule struct {
 	turn   int
 	soon   []aim // what comes before anything is drawn
 	passes int   // a death comes at one of the first so many passes
+	dealt  int   // deaths that were dealt out, those during a recovery left out
 	again  bool  // the next one comes during the recovery
 	first  bool
 }
@@ -72,7 +73,8 @@ func (s *schedule) next() aim {
 		}
 		return s.at(s.up[s.r.IntN(len(s.up))])
 	}
-	s.again = s.r.IntN(5) == 0
+	s.dealt++
+	s.again = s.dealt%3 == 0
 	if s.r.IntN(4) == 0 {
 		return aim{after: time.Duration(20+s.r.IntN(700)) * time.Millisecond}
 	}

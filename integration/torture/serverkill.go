@@ -81,19 +81,22 @@ func (l *Life) stopAt(a serverAim) string {
 // underWay waits until the server may die.
 func (l *Life) underWay(w *Worker, a serverAim) bool {
 	if a.point != "" {
-		if w.AwaitStopped(15 * time.Second) {
+		if w.AwaitStopped(ownerPatience) {
 			return true
 		}
 		l.Add(Alive, "the worker does not come to %s: %s", a.point, w.Ended())
 		return false
 	}
-	if !w.AwaitRunning(15 * time.Second) {
+	if !w.AwaitRunning(ownerPatience) {
 		l.Add(Alive, "the worker does not run: %s", w.Ended())
 		return false
 	}
 	time.Sleep(time.Duration(100+l.r.IntN(500)) * time.Millisecond)
 	return true
 }
+
+// backPatience is how long a worker whose server was away may take to a checkpoint.
+const backPatience = 90 * time.Second
 
 // livesOn expects a checkpoint of a worker whose server was away, and kills it.
 func (l *Life) livesOn(ctx context.Context, w *Worker) error {
@@ -102,8 +105,8 @@ func (l *Life) livesOn(ctx context.Context, w *Worker) error {
 		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(x.Fields["time"]))
 		return x.Msg() == "checkpoint" && err == nil && at.After(back)
 	}
-	if w.Await(40*time.Second, ok) == nil && running(w) {
-		l.Add(Alive, "no checkpoint in 40 s after the server came back: %s", w.Ended())
+	if w.Await(backPatience, ok) == nil && running(w) {
+		l.Add(Alive, "no checkpoint in %v after the server came back: %s", backPatience, w.Ended())
 	}
 	if err := ctx.Err(); err != nil {
 		return err

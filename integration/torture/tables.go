@@ -125,7 +125,7 @@ func (d *Tables) Close() {
 
 // number is the answer to a query of one number.
 func (d *Tables) number(ctx context.Context, sql string) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
 	defer cancel()
 	err = d.pool.QueryRow(ctx, sql).Scan(&n)
 	return n, err

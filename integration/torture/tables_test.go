@@ -71,10 +71,10 @@ func TestTableKills(t *testing.T) {
 		rounds *= longer
 	}
 	for round := range rounds {
-		for _, s := range Strategies {
+		for i, s := range Strategies {
 			onTables(t, fmt.Sprintf("%s-%d", s, round), rankKills, s, onShared(t), func(ctx context.Context, e *Episode) (*Tally, Verdict, error) {
 				n := len(e.Points)
-				e.Kills, e.Turn = count(each), int(suite.Seed%uint64(n))+round*((n+1)/2)
+				e.Kills, e.Turn = count(each), int(suite.Seed%uint64(n))+round*((n+1)/2)+i*n/len(Strategies)
 				return e.Run(ctx)
 			})
 		}
