@@ -22,8 +22,7 @@ func TestBrokerKilledUnderTheWriter(t *testing.T) {
 		kills = n
 	}
 	b := kafkatest.Start(t, kafkatest.Config{})
-	j := newJob(t, b.Seeds(), b.Topic(t, 3))
-	j.cfg.TransactionTimeout = 10 * time.Minute
+	j := realJob(t, b)
 	j.start()
 	j.write(20)
 	j.checkpoint()

@@ -34,13 +34,19 @@ func eachBroker(t *testing.T, f func(t *testing.T, j *job)) {
 	t.Run("kfake", func(t *testing.T) { f(t, fakeJob(t)) })
 	t.Run("kfake-tv1", func(t *testing.T) { f(t, fakeJob(t, kfake.MaxVersions(kversion.V3_9_0()))) })
 	t.Run("kafka", func(t *testing.T) {
-		b := kafkatest.Shared(t)
-		f(t, newJob(t, b.Seeds(), b.Topic(t, 3)))
+		f(t, realJob(t, kafkatest.Shared(t)))
 	})
 	t.Run("kafka-tv1", func(t *testing.T) {
-		b := kafkatest.SharedAs(t, &oldBroker, kafkatest.Config{TransactionVersion: 1})
-		f(t, newJob(t, b.Seeds(), b.Topic(t, 3)))
+		f(t, realJob(t, kafkatest.SharedAs(t, &oldBroker, kafkatest.Config{TransactionVersion: 1})))
 	})
+}
+
+// realJob is a job whose transactions outlive the test also where it is slow, or its broker
+// is away for a while: nobody passes the time there.
+func realJob(t testing.TB, b *kafkatest.Broker) *job {
+	j := newJob(t, b.Seeds(), b.Topic(t, 3))
+	j.cfg.TransactionTimeout = 10 * time.Minute
+	return j
 }
 
 func fakeJob(t testing.TB, opts ...kfake.Opt) *job { return fakeJobAs(t, nil, opts...) }

@@ -66,11 +66,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 			j := limited(t, acls)
 			err := j.tryStart()
 			if err == nil {
-				err = j.tryWrite(3)
-			}
-			if err == nil {
-				_, ps := j.prepare()
-				err = j.tryFinish(ps)
+				err = j.untilItFails()
 			}
 			words := strings.SplitN(missing, " on ", 2)
 			if err == nil || !slices.Contains([]stream.Class{stream.Environment, stream.Restart}, stream.ClassOf(err)) ||

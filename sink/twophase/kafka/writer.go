@@ -179,16 +179,17 @@ func (w *Writer) hold(ctx context.Context, e *epoch, recs []*kgo.Record) (held b
 	return true, nil
 }
 
-// PrepareCommit seals the open epoch (B4). It waits for nothing.
+// PrepareCommit seals the open epoch (B4). It waits for nothing. An epoch that has failed
+// stays the open one: no row is taken after it (I16).
 func (w *Writer) PrepareCommit(_ context.Context, id stream.CheckpointID, _ sink.Output) (sink.Pending, error) {
 	e := w.cur
-	w.cur = nil
 	if e == nil {
 		return &pending{}, nil
 	}
 	if err := e.err(); err != nil {
 		return nil, err
 	}
+	w.cur = nil
 	if e.rows == 0 {
 		w.spare = e.p // every row was rejected: its transaction was never begun
 		return &pending{}, nil

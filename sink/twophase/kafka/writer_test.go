@@ -41,6 +41,23 @@ func TestFailedPromiseEndsTheAttempt(t *testing.T) {
 	}
 }
 
+// Nor is another row taken when it is the barrier that finds out.
+func TestFailedEpochIsTheLast(t *testing.T) {
+	j := one(t, nil)
+	j.start()
+	j.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidRecord}) // the first only
+	_ = j.tryWrite(10)                                                                 // which may be told already
+	<-j.writers[0].cur.failed
+	for range 2 {
+		if _, err := j.writers[0].PrepareCommit(t.Context(), stream.NewCheckpointID(1, 1), &j.rejects); !errors.Is(err, kerr.InvalidRecord) {
+			t.Errorf("prepare: %v", err)
+		}
+		if err := j.tryWrite(10); !errors.Is(err, kerr.InvalidRecord) {
+			t.Errorf("the next row was taken: %v", err)
+		}
+	}
+}
+
 // A right that is missing is named, and no other attempt is made.
 func TestRefusedPromiseEndsTheJob(t *testing.T) {
 	for code, right := range map[*kerr.Error]string{kerr.TopicAuthorizationFailed: "WRITE on topic out", kerr.TransactionalIDAuthorizationFailed: "WRITE on transactional id etl."} {
