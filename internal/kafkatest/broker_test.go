@@ -57,7 +57,8 @@ func TestPreparedTransactionSurvivesKill(t *testing.T) {
 // prepare leaves a flushed transaction open and returns the request that commits it.
 func prepare(t *testing.T, b *kafkatest.Broker, topic string, n int) *kmsg.EndTxnRequest {
 	t.Helper()
-	cl := b.Client(t, kgo.TransactionalID("id"), kgo.DefaultProduceTopic(topic))
+	// A broker on a busy machine may be down for longer than kgo's 40 s.
+	cl := b.Client(t, kgo.TransactionalID("id"), kgo.DefaultProduceTopic(topic), kgo.TransactionTimeout(10*time.Minute))
 	// The client chooses the transaction protocol by its first answer from the broker, so it must have had one.
 	if err := cl.Ping(t.Context()); err != nil {
 		t.Fatal(err)
@@ -101,11 +102,11 @@ func offsets(t *testing.T, b *kafkatest.Broker, topic string) (stable, all int64
 	t.Helper()
 	adm := b.Admin(t)
 	committed, err := adm.ListCommittedOffsets(t.Context(), topic)
-	if err != nil {
+	if err := errors.Join(err, committed.Error()); err != nil {
 		t.Fatal(err)
 	}
 	ends, err := adm.ListEndOffsets(t.Context(), topic)
-	if err != nil {
+	if err := errors.Join(err, ends.Error()); err != nil {
 		t.Fatal(err)
 	}
 	for p, end := range ends[topic] {
@@ -182,9 +183,7 @@ func TestForeignBrokerIsLeftAlone(t *testing.T) {
 	if err := f.Stop(); err != nil {
 		t.Error(err)
 	}
-	if err := s.Ready(t.Context()); err != nil {
-		t.Errorf("the foreign broker after Stop: %v", err)
-	}
+	s.AwaitReady(t)
 	if _, err := kafkatest.Run(t.Context(), kafkatest.Config{TransactionVersion: 1}); err == nil {
 		t.Error("a foreign broker was taken for one with transaction.version=1")
 	}

@@ -40,11 +40,17 @@ func lastVisible(ctx context.Context, open Opener, topic string) (map[int32]int6
 	}
 	defer cl.Close()
 	stable, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
+	if err == nil {
+		err = stable.Error() // of a partition: without it its rows would be missing
+	}
 	if err != nil {
 		return nil, err
 	}
 	// In this order: what is below a last stable offset has its marker below this end.
 	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
 	if err != nil {
 		return nil, err
 	}

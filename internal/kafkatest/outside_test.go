@@ -95,3 +95,20 @@ func TestTopicOfAFencedBroker(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUserThatIsTakenUpLater: a user is stored before the broker lets it in.
+func TestUserThatIsTakenUpLater(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", User, Password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) { // the first only
+		resp := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		return resp, nil, true
+	})
+	if err := (&Security{SASLAddr: c.ListenAddrs()[0]}).awaitLogin(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,7 +1,6 @@
 package kafkatest
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,9 +12,6 @@ import (
 	"math/big"
 	"net"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"etl/internal/testservice"
 )
@@ -92,29 +88,6 @@ func (s *Security) addTo(props map[string]string) {
 		props[prefix+".scram-sha-256.sasl.jaas.config"] = scram
 		props[prefix+".scram-sha-512.sasl.jaas.config"] = scram
 	}
-}
-
-// createUser stores the SCRAM credentials, which live in the cluster's metadata.
-func (s *Security) createUser(ctx context.Context, addr string) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
-		// one at a time: the broker refuses a request that names a user twice
-		altered, err := adm.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{
-			{User: User, Password: Password, Mechanism: mechanism, Iterations: 4096},
-		})
-		if err == nil {
-			err = altered.Error()
-		}
-		if err != nil {
-			return fmt.Errorf("create the SCRAM user: %w", err)
-		}
-	}
-	return nil
 }
 
 // authority signs the certificates of one broker and its clients.
