@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -95,12 +97,26 @@ func (b *broker) create(name string, partitions int32, configs ...string) {
 		settings[k] = &v
 	}
 	ctx := b.ctx()
-	if _, err := b.adm.CreateTopic(ctx, partitions, 1, settings, name); err != nil {
-		b.t.Fatal(err)
-	}
+	b.unfenced("make "+name, func() error {
+		_, err := b.adm.CreateTopic(ctx, partitions, 1, settings, name)
+		return err
+	})
 	b.eventually("leaders of "+name, func() bool {
 		ends, err := b.adm.ListEndOffsets(ctx, name)
 		return err == nil && ends.Error() == nil && len(ends[name]) == int(partitions)
+	})
+}
+
+// unfenced asks for replicas until there is a broker to take them: one whose machine was
+// too busy for its heartbeats is not there until the next of them.
+func (b *broker) unfenced(what string, f func() error) {
+	b.t.Helper()
+	b.eventually(what, func() bool {
+		err := f()
+		if err != nil && !errors.Is(err, kerr.InvalidReplicationFactor) {
+			b.t.Fatal(err)
+		}
+		return err == nil
 	})
 }
 

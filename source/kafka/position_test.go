@@ -125,10 +125,11 @@ func withEnds(splits []stream.Split) (out []stream.Split) {
 
 func (b *broker) grow(topic string, partitions int) {
 	b.t.Helper()
-	if _, err := b.adm.UpdatePartitions(b.ctx(), partitions, topic); err != nil {
-		b.t.Fatal(err)
-	}
-	b.eventually("more partitions", func() bool {
+	b.unfenced("more partitions", func() error {
+		r, err := b.adm.UpdatePartitions(b.ctx(), partitions, topic)
+		return errors.Join(err, r.Error())
+	})
+	b.eventually("leaders of more partitions", func() bool {
 		ends, err := b.adm.ListEndOffsets(b.ctx(), topic)
 		return err == nil && ends.Error() == nil && len(ends[topic]) == partitions
 	})
