@@ -70,19 +70,27 @@ func (l *lab) prepare(ctx context.Context) error {
 	return l.load(ctx)
 }
 
-// topic makes a topic anew.
+// topic makes a topic anew, and returns when all its partitions have leaders.
 func (l *lab) topic(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	adm := kadm.NewClient(l.client)
-	_, _ = adm.DeleteTopics(ctx, name)
-	for {
-		r, err := adm.CreateTopic(ctx, partitions, 1, nil, name)
-		if err == nil && r.Err == nil {
-			return nil
+	for made := false; ; {
+		if !made {
+			_, _ = adm.DeleteTopics(ctx, name) // also one that was made though the answer was late
+			_, err := adm.CreateTopic(ctx, partitions, 1, nil, name)
+			made = err == nil
+		}
+		if made {
+			ends, err := adm.ListEndOffsets(ctx, name)
+			if err == nil && ends.Error() == nil && len(ends[name]) == partitions {
+				return nil
+			}
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("make the topic %s: %w", name, context.Cause(ctx))
 		}
 	}
 }

@@ -47,6 +47,9 @@ func peersSection(ctx context.Context, l *lab) error {
 	}
 	aims := map[string]string{"flink-copy-hashmap": ">= 4", "streams-copy-memory": ">= 5", "flink-count-hashmap": ">= 7", "flink-count-rocksdb": ">= 18", "streams-count-memory": ">= 8"}
 	for _, p := range peers {
+		if err := p.fetch(ctx, dir); err != nil {
+			return err
+		}
 		if err := p.build(ctx, dir); err != nil {
 			return fmt.Errorf("build %s: %w", p.name, err)
 		}
@@ -79,23 +82,37 @@ func peersDir() (string, error) {
 	return filepath.Join(base, "etl-peers"), nil
 }
 
-// build fetches the peer's jars by Maven and compiles its program, if need be.
+// peersSource is where the programs of the peers are.
+var peersSource = filepath.Join("bench", "peers")
+
+// fetch gets the peer's jars by Maven, if need be. What the network does not give after a
+// few tries cannot be measured here.
+func (p peer) fetch(ctx context.Context, dir string) error {
+	ok := filepath.Join(dir, p.folder, "ok")
+	if _, err := os.Stat(ok); err == nil {
+		return nil
+	}
+	fmt.Printf("   fetching the jars of %s\n", p.name)
+	var err error
+	for range 3 {
+		err = quietly(ctx, "mvn", "-q", "-B", "-f", filepath.Join(peersSource, p.folder, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+filepath.Join(dir, p.folder, "libs"), "-DincludeScope=runtime")
+		if err == nil {
+			return os.WriteFile(ok, nil, 0o644)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return skip(fmt.Sprintf("the jars of %s cannot be fetched: %v", p.name, err))
+}
+
+// build compiles the peer's program.
 func (p peer) build(ctx context.Context, dir string) error {
 	libs, classes := filepath.Join(dir, p.folder, "libs"), filepath.Join(dir, p.folder, "classes")
 	if err := os.MkdirAll(classes, 0o755); err != nil {
 		return err
 	}
-	src := filepath.Join("bench", "peers")
-	if _, err := os.Stat(filepath.Join(dir, p.folder, "ok")); err != nil {
-		fmt.Printf("   fetching the jars of %s\n", p.name)
-		if err := quietly(ctx, "mvn", "-q", "-B", "-f", filepath.Join(src, p.folder, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+libs, "-DincludeScope=runtime"); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, p.folder, "ok"), nil, 0o644); err != nil {
-			return err
-		}
-	}
-	return quietly(ctx, "javac", "-d", classes, "-cp", libs+"/*", filepath.Join(src, p.folder, p.class+".java"), filepath.Join(src, "common", "Steady.java"))
+	return quietly(ctx, "javac", "-d", classes, "-cp", libs+"/*", filepath.Join(peersSource, p.folder, p.class+".java"), filepath.Join(peersSource, "common", "Steady.java"))
 }
 
 // quietly runs a command and shows what it said only if it failed.

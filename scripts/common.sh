@@ -23,6 +23,17 @@ die() {
   exit 1
 }
 
+# again COMMAND... : for what asks the network, which may fail for a moment. Three tries.
+again() {
+  local pause
+  for pause in 5 20; do
+    "$@" && return
+    echo "${0##*/}: failed, again in $pause s: $*" >&2
+    sleep "$pause"
+  done
+  "$@"
+}
+
 # An engine that answers within a moment. A socket without a daemon hangs some clients.
 engine_answers() {
   command -v docker >/dev/null && timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1

@@ -46,8 +46,8 @@ install_packages() {
   mkdir -p "$(dirname $conf)"
   [ -e $conf ] || echo 'create_main_cluster = false' >$conf
   export DEBIAN_FRONTEND=noninteractive
-  apt-get -o DPkg::Lock::Timeout=300 -qq update
-  apt-get -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold -qq -y install \
+  again apt-get -o DPkg::Lock::Timeout=300 -qq update
+  again apt-get -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold -qq -y install \
     --no-install-recommends "$@" >"$cache/apt.log" 2>&1 || {
     tail -20 "$cache/apt.log" >&2
     die "apt-get install failed"
@@ -73,7 +73,7 @@ jars() {
     have_maven && have_java || return 0
     say "fetching the Kafka $kafka_version jars with Maven"
     rm -rf "$kafka_libs.new"
-    mvn -q -B -f "$here/kafka-pom.xml" -Dkafka.version="$kafka_version" \
+    again mvn -q -B -f "$here/kafka-pom.xml" -Dkafka.version="$kafka_version" \
       org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
       -DincludeScope=runtime -DoutputDirectory="$kafka_libs.new"
     touch "$kafka_libs.new/.complete"
