@@ -17,7 +17,7 @@ func (d disk) do(op func() error) error {
 	if err := d.n.pass(step); err != nil {
 		return err
 	}
-	err := op()
+	err := d.n.call(op)
 	if dead := d.n.pass(step); dead != nil {
 		return dead
 	}

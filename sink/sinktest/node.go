@@ -77,6 +77,8 @@ type node struct {
 	next   mishap
 	hurt   bool // a message was lost
 	conns  map[*conn]struct{}
+
+	calls sync.WaitGroup // of the system, under way
 }
 
 func newNode(died context.CancelFunc) *node {
@@ -125,7 +127,22 @@ func (n *node) pass(e event) error {
 	return errCut
 }
 
-// kill ends the process: whatever its code still does, nobody will ever notice.
+// call makes a call of the system. A process that is killed in it is gone only when the
+// system has done it.
+func (n *node) call(op func() error) error {
+	n.mu.Lock()
+	if n.dead {
+		n.mu.Unlock()
+		return errDead
+	}
+	n.calls.Add(1)
+	n.mu.Unlock()
+	defer n.calls.Done()
+	return op()
+}
+
+// kill ends the process and returns when it is gone: whatever its code still does, nobody
+// will ever notice.
 func (n *node) kill() {
 	n.mu.Lock()
 	n.dead = true
@@ -136,6 +153,7 @@ func (n *node) kill() {
 		_ = c.Conn.Close()
 	}
 	n.died()
+	n.calls.Wait()
 }
 
 // isHurt reports whether a message of the process was lost.

@@ -24,7 +24,7 @@ type Suite struct {
 	// that New makes, the network included, must live in the test's bubble.
 	Virtual bool
 	// Patience bounds each call into the sink, and each wait for what readers see;
-	// default 30 s, in virtual time 10 min.
+	// default a minute, in virtual time 10 min.
 	Patience time.Duration
 	// Places bounds at how many places of each step a process dies, or a message gets
 	// lost; they are spread evenly. Default 60.
