@@ -33,6 +33,9 @@ func newLab(t testing.TB) *lab {
 	}
 	pw, _ := u.User.Password()
 	u.User = url.User(u.User.Username())
+	q := u.Query()
+	q.Set("timezone", "UTC") // what the server prints is the same wherever the machine is
+	u.RawQuery = q.Encode()
 	p, err := pgconn.Open(t.Context(), pgconn.Config{DSN: u.String(), Password: stream.Secret(pw)}, 4, "etl test")
 	if err != nil {
 		t.Fatal(err)

@@ -72,7 +72,6 @@ func typeLab(t testing.TB) *lab {
 // values and one by one, and by way of the staging table.
 func TestTypesRoundTrip(t *testing.T) {
 	l := typeLab(t)
-	l.run("ALTER ROLE postgres SET timezone = 'UTC'")
 	for _, c := range []struct {
 		mode   Mode
 		arrays bool
