@@ -349,7 +349,7 @@ func (r *Runner) appended(p Permit, m *Metadata, confirmed map[stream.TaskID]str
 	published.Splits = m.Splits()
 	r.tell(published)
 	r.o.Control.Completed(m.ID)
+	fault.Point("checkpoint.published") // nothing of it is committed: the lanes begin with the next line
 	r.o.Ledger.Published(p, confirmed)
-	fault.Point("checkpoint.published")
 	return Published{At: r.now(), ID: m.ID}
 }

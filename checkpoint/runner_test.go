@@ -13,6 +13,7 @@ import (
 
 	"etl/checkpoint"
 	"etl/checkpoint/memstore"
+	"etl/internal/fault"
 	"etl/sink"
 	"etl/state"
 	"etl/stream"
@@ -183,4 +184,42 @@ func (j *running) withRows(id stream.CheckpointID) checkpoint.Ack {
 		States: []checkpoint.TaskState{{TaskID: outTask, Handles: []state.Handle{h}}},
 		Prepared: []checkpoint.Prepared{{Lane: outTask, Committables: []checkpoint.Committable{
 			{Sink: "out", Checkpoint: id, Attempt: id.Attempt(), Kind: "late", Version: 1, Rows: 1}}}}}
+}
+
+// eager commits at once, and notes what.
+type eager struct {
+	sink.Committer // what a ledger does not call
+	committed      chan stream.CheckpointID
+}
+
+func (c eager) Commit(_ context.Context, _ checkpoint.Permit, k checkpoint.Committable) (sink.Result, error) {
+	c.committed <- k.Checkpoint
+	return sink.Result{Outcome: sink.Done}, nil
+}
+
+// TestNothingIsCommittedAtThePublication: a process that is stopped at checkpoint.published has
+// committed nothing of it, however long it stands there: that is what the point is for.
+func TestNothingIsCommittedAtThePublication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		c := eager{committed: make(chan stream.CheckpointID, 100)}
+		fault.Watch(func(point string) {
+			if point != "checkpoint.published" || len(c.committed) > 0 {
+				return
+			}
+			time.Sleep(time.Second) // virtual: whatever the lanes may do, they have done
+			if len(c.committed) > 0 {
+				t.Errorf("%s is committed already", <-c.committed)
+			}
+			cancel()
+		})
+		defer fault.Watch(nil)
+		j := startRunner(ctx, t, []stream.TaskID{outTask}, c, nil)
+		j.ack = j.withRows
+		j.run(ctx)
+		if err := j.end(); !errors.Is(err, context.Canceled) {
+			t.Errorf("the runner ended with %v", err)
+		}
+	})
 }
