@@ -8,33 +8,56 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"etl/internal/kafkatest"
 )
 
 // forgotten waits until a broker has forgotten all that it knew of a job: its
-// transactional ids and, a minute after they were written, its markers.
+// transactional ids and, a minute after they were written, its markers. A coordinator that
+// is away for a moment lists nothing either: each name that was seen must be denied.
 func forgotten(t testing.TB, b *kafkatest.Broker, job string) {
 	t.Helper()
+	ids, groups := map[string]bool{}, map[string]bool{}
 	eventually(t, "the broker forgets "+job, func() bool {
 		known := 0
 		admin(t, b, "list", func(adm *kadm.Client) error {
-			ids, err := adm.ListTransactions(t.Context(), nil, nil)
-			for id := range ids {
-				if strings.Contains(id, job) {
-					known++
-				}
-			}
-			groups, err2 := adm.ListGroups(t.Context())
-			for g := range groups {
-				if strings.Contains(g, job) {
-					known++
-				}
-			}
+			ts, err := adm.ListTransactions(t.Context(), nil, nil)
+			gs, err2 := adm.ListGroups(t.Context())
+			known = noted(ids, ts.TransactionalIDs(), job) + noted(groups, gs.Groups(), job)
 			return errors.Join(err, err2)
 		})
-		return known == 0
+		return known == 0 && denied(t, b, ids, groups)
 	})
+}
+
+// noted adds those of the names that a job has, and counts them.
+func noted(to map[string]bool, names []string, job string) (n int) {
+	for _, name := range names {
+		if strings.Contains(name, job) {
+			to[name] = true
+			n++
+		}
+	}
+	return n
+}
+
+// denied reports whether the coordinators answer for all of these, and know none.
+func denied(t testing.TB, b *kafkatest.Broker, ids, groups map[string]bool) (gone bool) {
+	t.Helper()
+	admin(t, b, "describe", func(adm *kadm.Client) error {
+		gone = true
+		for id := range ids {
+			d, err := adm.DescribeTransactions(t.Context(), id)
+			gone = gone && err == nil && errors.Is(d[id].Err, kerr.TransactionalIDNotFound)
+		}
+		for g := range groups {
+			os, err := adm.FetchOffsets(t.Context(), g)
+			gone = gone && (err == nil && len(os) == 0 || errors.Is(err, kerr.GroupIDNotFound))
+		}
+		return nil
+	})
+	return gone
 }
 
 // While the job is down for long the broker forgets its transactional ids and its
@@ -97,7 +120,7 @@ func TestTimedOutWhileDown(t *testing.T) {
 	none := newJob(t, b, quickToAbort, "IN="+in, "ONE="+one, "TWO="+two)
 	none.faulty("checkpoint.published:1:kill").killed()
 	half := newJob(t, b, quickToAbort, "IN="+in, "ONE="+half1, "TWO="+half2)
-	half.faulty("kafka.endtxn.before:2:delay=10s,kafka.verified:1:kill").killed()
+	half.faulty("kafka.endtxn.before:2:delay=1m,kafka.verified:1:kill").killed()
 	if len(texts(t, b, half1))+len(texts(t, b, half2)) != 2 {
 		t.Fatal("not one of two transactions is committed")
 	}
@@ -144,7 +167,7 @@ func TestAsleepPastTheTimeout(t *testing.T) {
 	in, one, two := b.Topic(t, 1), b.Topic(t, 1), b.Topic(t, 1)
 	j := newJob(t, b, quickToAbort, "IN="+in, "ONE="+one, "TWO="+two)
 	produce(t, b, in, values(0, "a", "b")...)
-	r := j.faulty("task.acknowledge.before:1:stop")
+	r := j.faulty("kafka.prepared:2:stop") // both sinks have rows: before a record was fetched there is nothing to prepare
 	r.stopped()
 	free(t, b, one) // by the broker
 	free(t, b, two)
