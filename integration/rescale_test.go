@@ -58,14 +58,28 @@ sinks:
 // positions counts the positions that the newest checkpoint holds.
 func (j *job) positions() (n int) {
 	j.t.Helper()
-	var m struct {
-		Tasks []struct{ Splits []json.RawMessage }
-	}
-	if err := json.Unmarshal(j.must("checkpoints inspect").Result, &m); err != nil {
-		j.t.Fatal(err)
-	}
-	for _, t := range m.Tasks {
+	for _, t := range j.newest().Tasks {
 		n += len(t.Splits)
 	}
 	return n
+}
+
+// metadata is the part of a checkpoint's that tests look at.
+type metadata struct {
+	ID           string
+	Tasks        []struct{ Splits []json.RawMessage }
+	Committables []struct {
+		Sink, Checkpoint string
+		Subtask          int
+	}
+	Confirmed map[string]string `json:"confirmed_through"`
+}
+
+// newest is what the newest checkpoint says of itself.
+func (j *job) newest() (m metadata) {
+	j.t.Helper()
+	if err := json.Unmarshal(j.must("checkpoints inspect").Result, &m); err != nil {
+		j.t.Fatal(err)
+	}
+	return m
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -23,15 +24,11 @@ sinks:
   quick: { type: kafka, connection: main, inputs: [in], topic: "${QUICK}" }
   late: { type: kafka, connection: other, inputs: [in], topic: "${LATE}" }
 `, "OTHER="+slow.Addr(), "IN="+in, "QUICK="+quick, "LATE="+late)
-	r := j.faulty("checkpoint.published:3:stop")
 	n := 0
-	for r.state() != 'T' {
-		if !r.alive() {
-			t.Fatal("the job ended")
-		}
+	r := stoppedOver(j, "quick", func() {
 		produce(t, b, in, numbered(n, n+60, 6, 3)...)
 		n += 60
-	}
+	})
 	hidden := len(texts(t, slow, late))
 	before := len(texts(t, b, quick))
 	slow.Pause(t)
@@ -45,4 +42,28 @@ sinks:
 	j.finished()
 	everyNumberOnce(t, committed(t, b, quick), n, 3)
 	everyNumberOnce(t, committed(t, slow, late), n, 3)
+}
+
+// stoppedOver runs the job, with more and more input, until it stands still over a checkpoint
+// that is published, and has rows of a sink to commit.
+func stoppedOver(j *job, sink string, more func()) *run {
+	j.t.Helper()
+	for try := range 5 {
+		r := j.faulty(fmt.Sprintf("checkpoint.published:%d:stop", 3<<try)) // a busy machine may have read nothing by then
+		for r.state() != 'T' {
+			if !r.alive() {
+				j.t.Fatal("the job ended")
+			}
+			more()
+		}
+		m := j.newest()
+		for _, c := range m.Committables {
+			if c.Sink == sink && c.Checkpoint == m.ID {
+				return r
+			}
+		}
+		r.kill()
+	}
+	j.t.Fatalf("no checkpoint has rows of %s", sink)
+	return nil
 }
