@@ -185,11 +185,17 @@ func TestVerifyWithoutReadIsNotVisible(t *testing.T) {
 	s, l := newSkipped(t, stateCompleteCommit)
 	s.deaf.Store(true)
 	c := l.open()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
+	ctx, over := context.WithCancelCause(t.Context())
+	defer over(nil)
+	asked := func(int16) {
+		if s.refused.Load() == 3 { // by now, however slow the machine is
+			over(context.DeadlineExceeded)
+		}
+	}
+	s.asked.Store(&asked)
 	r, err := c.visible(ctx, s.p, id(1, 1), sink.Result{Outcome: sink.Done})
-	if err != nil || r.Outcome != sink.NotVisible || !strings.Contains(r.Detail, "READ on topic out") {
-		t.Errorf("%v %q %v", r.Outcome, r.Detail, err)
+	if err != nil || r.Outcome != sink.NotVisible || !strings.Contains(r.Detail, "READ on topic out") || s.refused.Load() != 3 {
+		t.Errorf("%v %q %v after %d refusals", r.Outcome, r.Detail, err, s.refused.Load())
 	}
 }
 

@@ -153,7 +153,7 @@ func (l *lab) fill(cl *kgo.Client, n int) map[int32]int64 {
 // prepare leaves a transaction of n rows prepared for checkpoint id.
 func (l *lab) prepare(subtask int, slot int, id stream.CheckpointID, n int) *Payload {
 	l.t.Helper()
-	return l.prepareFor(subtask, slot, id, n, time.Minute)
+	return l.prepareFor(subtask, slot, id, n, 10*time.Minute) // it outlives the test, also where that is slow
 }
 
 func (l *lab) prepareFor(subtask, slot int, id stream.CheckpointID, n int, timeout time.Duration) *Payload {
