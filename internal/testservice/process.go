@@ -139,15 +139,24 @@ func (p *Process) signal(ctx context.Context, sig syscall.Signal) ([]int, error)
 		return nil, fmt.Errorf("%s does not run", p.spec.Name) // its number may belong to another by now
 	}
 	all := []int{p.Pid()}
+	if p.spec.Forks && sig != syscall.SIGCONT { // it begins no child while it is looked at
+		if err := p.send(all, syscall.SIGSTOP); err != nil {
+			return nil, err
+		}
+	}
 	if p.spec.Forks {
 		all = descendants(p.Pid())
 	}
-	for _, pid := range all {
+	return all, p.send(all, sig)
+}
+
+func (p *Process) send(to []int, sig syscall.Signal) error {
+	for _, pid := range to {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return all, fmt.Errorf("signal %v to %s: %w", sig, p.spec.Name, err)
+			return fmt.Errorf("signal %v to %s: %w", sig, p.spec.Name, err)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // Kill implements [Service].

@@ -135,6 +135,36 @@ func TestKillReachesEveryProcess(t *testing.T) {
 	}
 }
 
+// A server that begins a child while it is looked at leaves none behind: that one would go
+// on with its statement, and keep what the next start of the server needs.
+func TestKillReachesChildrenThatAreBeingBegun(t *testing.T) {
+	p, err := StartProcess(t.Context(), ProcessSpec{
+		Name: "fertile", UID: os.Getuid(), GID: os.Getgid(), Forks: true,
+		Command: func(string) *exec.Cmd {
+			return exec.Command("sh", "-c", "i=0; while [ $i -lt 500 ]; do i=$((i+1)); setsid sleep 60 & echo $!; done; wait")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child(t, p, 20)
+	if err := p.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, number := range strings.Fields(p.Log()) {
+		pid, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if running(pid) {
+			t.Errorf("child %d runs after Kill returned", i)
+		}
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAwaitTellsDeathFromSlowness(t *testing.T) {
 	p, err := StartProcess(t.Context(), ProcessSpec{
 		Name: "dead", UID: os.Getuid(), GID: os.Getgid(),
