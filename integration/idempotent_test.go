@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,9 +63,11 @@ func (s *stores) look() map[string]int {
 	ctx := context.Background()
 	for i := range 7 {
 		k := numberedKey(i)
-		c, _ := s.redis.HGet(ctx, s.prefix+"h:"+k, "c").Int() // 0 for none
-		n, _ := s.redis.Get(ctx, s.prefix+"n:"+k).Int()
-		out["hash "+k], out["number "+k] = c, n
+		for name, got := range map[string]*redis.StringCmd{"hash ": s.redis.HGet(ctx, s.prefix+"h:"+k, "c"), "number ": s.redis.Get(ctx, s.prefix+"n:"+k)} {
+			if n, err := got.Int(); err == nil || errors.Is(err, redis.Nil) { // no answer is not 0
+				out[name+k] = n
+			}
+		}
 	}
 	return out
 }
