@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -18,8 +19,16 @@ type Opener func(...kgo.Opt) (*kgo.Client, error)
 // A committed reader is not told how far it has come, and the last offsets below that one
 // may be rows of a transaction that was aborted, which it never gets. So a reader who sees
 // everything looks first for the last thing that the other one will get.
+//
+// While a partition has no leader, as that of a broker that comes back, it is asked again.
 func Visible(ctx context.Context, open Opener, topic string) (records []*kgo.Record, err error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	last, err := lastVisible(ctx, open, topic)
+	for kerr.IsRetriable(err) && ctx.Err() == nil {
+		<-tick.C
+		last, err = lastVisible(ctx, open, topic)
+	}
 	if err != nil {
 		return nil, err
 	}

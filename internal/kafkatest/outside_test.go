@@ -71,6 +71,31 @@ func TestVisible(t *testing.T) {
 	}
 }
 
+// TestVisibleWithoutALeader: rows of a partition that cannot be asked at the moment are not
+// taken for rows that are not there.
+func TestVisibleWithoutALeader(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	open := func(opts ...kgo.Opt) (*kgo.Client, error) {
+		return kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
+	}
+	cl, err := open(kgo.DefaultProduceTopic("out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Err: kerr.LeaderNotAvailable}) // the first only
+	if records, err := Visible(t.Context(), open, "out"); err != nil || len(records) != 1 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
 // TestTopicOfAFencedBroker: while its only broker is fenced a cluster makes no topics.
 func TestTopicOfAFencedBroker(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
