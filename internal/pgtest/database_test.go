@@ -2,6 +2,7 @@ package pgtest_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,18 @@ func TestSharedIsOneAndDatabasesAreMany(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A database is made while somebody is in the one that servers copy unless told otherwise,
+// as their own vacuum may be.
+func TestDatabaseIsMadeBesideOthers(t *testing.T) {
+	d := pgtest.Shared(t)
+	c, err := pgx.Connect(t.Context(), strings.Replace(d.DSN(), "/postgres?", "/template1?", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) }) // nothing was written
+	d.NewDatabase(t)
 }
 
 func TestForeignServerIsLeftAlone(t *testing.T) {

@@ -85,14 +85,15 @@ func (s *Server) Quit(ctx context.Context) error {
 	return p.Quit(ctx)
 }
 
-// CreateDatabase makes an empty database and returns its address.
+// CreateDatabase makes an empty database and returns its address. It copies the template
+// that nobody can be in.
 func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error) {
 	c, err := pgx.Connect(ctx, s.DSN())
 	if err != nil {
 		return "", err
 	}
 	defer c.Close(ctx)
-	if _, err := c.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+	if _, err := c.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE template0"); err != nil {
 		return "", err
 	}
 	u, err := url.Parse(s.DSN())
