@@ -118,6 +118,7 @@ func runPage(t *testing.T, page, broker string, vars ...string) string {
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		script += m[1]
 	}
+	folder := toolFolder(t) // the first one builds the program, which takes its time
 	pages.Lock()
 	defer pages.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience) // pages wait for what may never come
@@ -126,7 +127,7 @@ func runPage(t *testing.T, page, broker string, vars ...string) string {
 	cmd.Dir = ".."
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Env = append(os.Environ(), "PATH="+toolFolder(t)+":"+os.Getenv("PATH"), "KAFKA_BROKERS="+broker, "ETL_DATA_DIR="+t.TempDir(), "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "KAFKA_BROKERS="+broker, "ETL_DATA_DIR="+t.TempDir(), "NO_COLOR=1")
 	cmd.Env = append(cmd.Env, vars...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -51,7 +53,11 @@ func TestStop(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t)
-	j, r, out, stop := loaded(t, b, "task.finish.before:every1:delay=3s") // the second comes before the drain is over
+	var slow []string // from the third checkpoint on: the second signal comes before the drain is over
+	for pass := range 6 {
+		slow = append(slow, fmt.Sprintf("task.finish.before:%d:delay=10s", 5+pass))
+	}
+	j, r, out, stop := loaded(t, b, strings.Join(slow, ","))
 	r.signal(syscall.SIGINT)
 	r.message("draining", 1)
 	r.signal(syscall.SIGINT)
