@@ -20,14 +20,15 @@ func forgotten(t testing.TB, b *kafkatest.Broker, job string) {
 	t.Helper()
 	ids, groups := map[string]bool{}, map[string]bool{}
 	eventually(t, "the broker forgets "+job, func() bool {
-		known := 0
+		gone := false
 		admin(t, b, "list", func(adm *kadm.Client) error {
 			ts, err := adm.ListTransactions(t.Context(), nil, nil)
 			gs, err2 := adm.ListGroups(t.Context())
-			known = noted(ids, ts.TransactionalIDs(), job) + noted(groups, gs.Groups(), job)
-			return errors.Join(err, err2)
+			known := noted(ids, ts.TransactionalIDs(), job) + noted(groups, gs.Groups(), job)
+			gone = known == 0 && err == nil && err2 == nil
+			return nil
 		})
-		return known == 0 && denied(t, b, ids, groups)
+		return gone && denied(t, b, ids, groups)
 	})
 }
 

@@ -62,8 +62,11 @@ func TestFilesKilled(t *testing.T) {
 		if strings.HasPrefix(point, "file.recover") || strings.HasPrefix(point, "file.fence") {
 			nth = 1 // of every restart
 		}
-		if point == "file.fence.named" {
+		switch point {
+		case "file.fence.named":
 			j.faulty("file.closed:2:kill").killed() // so that there is something to fence
+		case "file.recover.probed":
+			j.faulty("file.commit.before:2:kill").killed() // and to look at
 		}
 		j.faulty(point + ":" + strconv.Itoa(nth) + ":kill").killed()
 	}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,17 +122,14 @@ func bounds(t testing.TB, b *kafkatest.Broker, topic string) (stable, end map[in
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	committed, err := adm.ListCommittedOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ends, err := adm.ListEndOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stable, end = map[int32]int64{}, map[int32]int64{}
-	ends.Each(func(o kadm.ListedOffset) { end[o.Partition] = o.Offset })
-	committed.Each(func(o kadm.ListedOffset) { stable[o.Partition] = o.Offset })
+	eventually(t, "leaders say the offsets of "+topic, func() bool { // a broker that is late with its heartbeat leads nothing for a moment
+		committed, err := adm.ListCommittedOffsets(t.Context(), topic)
+		ends, err2 := adm.ListEndOffsets(t.Context(), topic)
+		stable, end = map[int32]int64{}, map[int32]int64{}
+		ends.Each(func(o kadm.ListedOffset) { end[o.Partition] = o.Offset })
+		committed.Each(func(o kadm.ListedOffset) { stable[o.Partition] = o.Offset })
+		return errors.Join(err, err2, committed.Error(), ends.Error()) == nil
+	})
 	return stable, end
 }
 
