@@ -49,7 +49,8 @@ type Features struct {
 	// Steps is the number of steps of a run of the model; default 60.
 	Steps int
 	// Expect is told what the backends of all runs of the model did together, and
-	// says what did not happen although it should have; it may be nil.
+	// says what did not happen although it should have: more runs follow then, up to
+	// a limit. It may be nil.
 	Expect func(total state.BackendStats) error
 }
 
