@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -62,8 +63,10 @@ func (l *Life) checkLeftovers(ctx context.Context) error {
 	limit := l.grace()
 	for begin := time.Now(); time.Since(begin) < limit; {
 		var err error
-		if held, err = l.leftovers(ctx); err != nil || held == "" {
+		if held, err = l.leftovers(ctx); err == nil && held == "" || err != nil && !kerr.IsRetriable(err) {
 			return err
+		} else if err != nil {
+			held = err.Error() // of a broker that is away for a moment
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err

@@ -21,7 +21,11 @@ func (l *Life) torment(ctx context.Context) error {
 			return nil
 		}
 		a := s.next()
-		there, err := l.die(ctx, a)
+		patience := l.Patience
+		if a.point == onTheWay(Fresh)[0].Name { // it does not come again
+			patience = max(patience, ownerPatience)
+		}
+		there, err := l.dieIn(ctx, a, patience)
 		if err != nil {
 			return err
 		}

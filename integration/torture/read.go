@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -18,8 +19,19 @@ type spot struct {
 	offset int64
 }
 
-// ends are the ends of the partitions of topics.
+// ends are the ends of the partitions of topics. A broker whose heartbeats were late on a
+// busy machine leads nothing for a moment, and is asked again.
 func (b *Broker) ends(ctx context.Context, stable bool, topics ...string) (out map[spot]int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
+	defer cancel()
+	for {
+		if out, err = b.endsNow(ctx, stable, topics...); !kerr.IsRetriable(err) || pause(ctx, 100*time.Millisecond) != nil {
+			return out, err
+		}
+	}
+}
+
+func (b *Broker) endsNow(ctx context.Context, stable bool, topics ...string) (out map[spot]int64, err error) {
 	err = b.admin(func(adm *kadm.Client) error {
 		list := adm.ListEndOffsets
 		if stable {
