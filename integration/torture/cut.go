@@ -140,13 +140,17 @@ func (l *Life) hold(ctx context.Context, c cut, again bool) (w *Worker, since ti
 }
 
 // quiet waits until nothing is under way between the stopped job and its server, the
-// network included, and returns that moment on the server's clock.
+// network included, and returns that moment on the server's clock. A session has nothing to
+// do while it waits for its client, as where the job was stopped in the middle of a COPY, or
+// for a lock that another one holds.
 func (d *Tables) quiet(ctx context.Context) (now time.Time, err error) {
 	var last, before time.Time
 	active := 1
+	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
+	defer cancel()
 	for same := false; active > 0 || !same; same = last.Equal(before) {
 		before = last
-		err = d.pool.QueryRow(ctx, "SELECT count(*) FILTER (WHERE state = 'active'), coalesce(max(state_change), 'epoch'), clock_timestamp() FROM pg_stat_activity WHERE datname = current_database() AND usename = $1",
+		err = d.pool.QueryRow(ctx, "SELECT count(*) FILTER (WHERE state = 'active' AND coalesce(wait_event_type, '') NOT IN ('Client', 'Lock')), coalesce(max(state_change), 'epoch'), clock_timestamp() FROM pg_stat_activity WHERE datname = current_database() AND usename = $1",
 			d.role).Scan(&active, &last, &now)
 		if err == nil {
 			err = pause(ctx, 30*time.Millisecond)

@@ -36,11 +36,15 @@ func (l *Life) torment(ctx context.Context) error {
 	return nil
 }
 
+// toldPatience is for a death that others build on. It is not ownerPatience: broken programs
+// never come to some of their points.
+const toldPatience = 15 * time.Second
+
 // dieBy lets workers die as they are told, as long as nothing is found. What comes behind
 // builds on their deaths, so they have time to come there on a busy machine, too.
 func (l *Life) dieBy(ctx context.Context, aims ...aim) error {
 	for _, a := range aims {
-		if _, err := l.dieIn(ctx, a, max(l.Patience, ownerPatience)); err != nil || !l.OK() {
+		if _, err := l.dieIn(ctx, a, max(l.Patience, toldPatience)); err != nil || !l.OK() {
 			return err
 		}
 	}
