@@ -63,7 +63,7 @@ func (s BigState) live(ctx context.Context, l *Life) error {
 func (l *Life) dieAt(ctx context.Context, points ...string) error {
 	for _, name := range points {
 		for range 3 {
-			there, err := l.die(ctx, aim{point: name, nth: 1})
+			there, err := l.die(ctx, aim{point: name, nth: 1}, l.Patience)
 			if err != nil || !l.OK() {
 				return err
 			}

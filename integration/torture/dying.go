@@ -25,7 +25,7 @@ func (l *Life) torment(ctx context.Context) error {
 		if a.point == onTheWay(Fresh)[0].Name { // it does not come again
 			patience = max(patience, ownerPatience)
 		}
-		there, err := l.dieIn(ctx, a, patience)
+		there, err := l.die(ctx, a, patience)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ const toldPatience = 15 * time.Second
 // builds on their deaths, so they have time to come there on a busy machine, too.
 func (l *Life) dieBy(ctx context.Context, aims ...aim) error {
 	for _, a := range aims {
-		if _, err := l.dieIn(ctx, a, max(l.Patience, toldPatience)); err != nil || !l.OK() {
+		if _, err := l.die(ctx, a, max(l.Patience, toldPatience)); err != nil || !l.OK() {
 			return err
 		}
 	}
@@ -52,12 +52,8 @@ func (l *Life) dieBy(ctx context.Context, aims ...aim) error {
 }
 
 // die starts a worker, waits for its death, and notes what it left behind. It reports
-// whether the worker died where it was to die.
-func (l *Life) die(ctx context.Context, a aim) (there bool, err error) {
-	return l.dieIn(ctx, a, l.Patience)
-}
-
-func (l *Life) dieIn(ctx context.Context, a aim, patience time.Duration) (there bool, err error) {
+// whether the worker died where it was to die; one that does not come there in time is killed.
+func (l *Life) die(ctx context.Context, a aim, patience time.Duration) (there bool, err error) {
 	var args []string
 	if l.Before != nil {
 		if args, err = l.Before(ctx, l); err != nil {

@@ -11,19 +11,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// inProcess is a cluster of one broker, and who opens clients of it.
+func inProcess(t *testing.T, opts ...kfake.Opt) (*kfake.Cluster, Opener) {
+	t.Helper()
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, func(opts ...kgo.Opt) (*kgo.Client, error) {
+		return kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
+	}
+}
+
 // TestVisible: of two transactions on a partition the first has ended, before or behind the
 // point up to which readers may read, and the second is open.
 func TestVisible(t *testing.T) {
 	for name, end := range map[string]kgo.TransactionEndTry{"aborted": kgo.TryAbort, "committed": kgo.TryCommit} {
 		t.Run(name, func(t *testing.T) {
-			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "out"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Close)
-			open := func(opts ...kgo.Opt) (*kgo.Client, error) {
-				return kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
-			}
+			_, open := inProcess(t, kfake.SeedTopics(1, "out"))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			write := func(id, value string) *kgo.Client {
@@ -74,14 +80,7 @@ func TestVisible(t *testing.T) {
 // TestVisibleWithoutALeader: rows of a partition that cannot be asked at the moment are not
 // taken for rows that are not there.
 func TestVisibleWithoutALeader(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	open := func(opts ...kgo.Opt) (*kgo.Client, error) {
-		return kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
-	}
+	c, open := inProcess(t, kfake.SeedTopics(1, "out"))
 	cl, err := open(kgo.DefaultProduceTopic("out"))
 	if err != nil {
 		t.Fatal(err)
@@ -98,11 +97,7 @@ func TestVisibleWithoutALeader(t *testing.T) {
 
 // TestTopicOfAFencedBroker: while its only broker is fenced a cluster makes no topics.
 func TestTopicOfAFencedBroker(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c, _ := inProcess(t)
 	c.ControlKey(int16(kmsg.CreateTopics), func(r kmsg.Request) (kmsg.Response, error, bool) { // the first only
 		resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
 		topic := kmsg.NewCreateTopicsResponseTopic()
@@ -123,11 +118,7 @@ func TestTopicOfAFencedBroker(t *testing.T) {
 
 // TestUserThatIsTakenUpLater: a user is stored before the broker lets it in.
 func TestUserThatIsTakenUpLater(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", User, Password))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c, _ := inProcess(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", User, Password))
 	c.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) { // the first only
 		resp := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
 		resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
